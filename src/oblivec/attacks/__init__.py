@@ -1,0 +1,1 @@
+"""Attackers, sampling protocols, threats."""

@@ -1,0 +1,1 @@
+"""Statistics, verdicts, reports."""

@@ -1,0 +1,1 @@
+"""Benchmarks behind `oblivec bench`; their committed output is in benchmarks/results."""

@@ -1,0 +1,65 @@
+"""The root command, and the one place where errors become exit codes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from oblivec import __version__
+from oblivec.console import voice
+from oblivec.errors import OblivecError
+
+app = typer.Typer(
+    name="oblivec",
+    help="Make a trained recommender forget what its users never agreed to reveal, and prove it by attack.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+# Typer carries its own copy of click from 0.20-odd on and uses the installed one before; its usage errors share this base.
+_UsageProblem = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+
+@app.callback()
+def root() -> None:
+    """Make a trained recommender forget what its users never agreed to reveal, and prove it by attack."""
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(__version__)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit: 0 done, 1 our fault, 2 bad input, 3 leak found, 4 limit missed, 130 interrupted."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """`main` without leaving the process; used by tests."""
+    voice.quiet = voice.verbose = False
+    try:
+        result = app(args=list(arguments) if arguments is not None else None, standalone_mode=False)
+    except OblivecError as problem:
+        return _fail(str(problem), problem.exit_code)
+    except _UsageProblem as problem:
+        if type(problem).__name__ == "NoArgsIsHelpError":
+            typer.echo(problem.format_message())  # type: ignore[attr-defined]
+            return 0
+        return _fail(problem.format_message() + " (see --help)", 2)  # type: ignore[attr-defined]
+    except typer.Exit as stop:
+        return stop.exit_code
+    except (typer.Abort, KeyboardInterrupt):
+        return _fail("interrupted", 130)
+    return result if isinstance(result, int) else 0
+
+
+def _fail(message: str, code: int) -> int:
+    if message:
+        typer.echo("oblivec: " + " ".join(message.split()), err=True)
+    return code

@@ -1,0 +1,1 @@
+"""Interactions, attributes, splits; fetching with checksums."""

@@ -1,0 +1,56 @@
+"""Run independent tasks on this machine, with results that do not depend on how many workers there are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+import torch
+from threadpoolctl import threadpool_limits
+
+from oblivec.console import progress
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+def default_jobs() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def run_single_threaded(function: Callable[[Task], Result], task: Task) -> Result:
+    """One task on one thread: sums are then always taken in the same order, whatever runs beside it."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(limits=1):
+            return function(task)
+    finally:
+        torch.set_num_threads(before)
+
+
+def map_tasks(
+    function: Callable[[Task], Result], tasks: Iterable[Task], jobs: int | None = None, label: str = "Working"
+) -> list[Result]:
+    """`[function(task) for task in tasks]` on `jobs` processes (default: all cores), in the order of the tasks.
+
+    Every task runs on one thread, so that one job and many give the same floating-point result.
+    """
+    work: Sequence[Task] = list(tasks)
+    jobs = min(jobs or default_jobs(), max(len(work), 1))
+    results: list[Result] = []
+    with progress(label, len(work)) as tick:
+        if jobs == 1:
+            for task in work:
+                results.append(run_single_threaded(function, task))
+                tick()
+        else:
+            from joblib import Parallel, delayed
+
+            pool = Parallel(n_jobs=jobs, return_as="generator", batch_size=1)
+            for result in pool(delayed(run_single_threaded)(function, task) for task in work):
+                results.append(result)  # type: ignore[arg-type]
+                tick()
+    return results

@@ -1,0 +1,29 @@
+"""Every error a caller may want to catch, in one place.
+
+Each class carries the exit code the command line ends with. Messages name files, columns and row numbers and say what
+to do; they never contain a user id or a label.
+"""
+
+from __future__ import annotations
+
+
+class OblivecError(Exception):
+    """Base of everything Oblivec raises on purpose."""
+
+    exit_code = 1
+
+
+class BadInput(OblivecError):
+    """The input is at fault: a file, a column, an option. One clear line, exit code 2."""
+
+    exit_code = 2
+
+
+class FetchFailed(BadInput):
+    """A data set could be had from none of its sources; the message says where to get it by hand."""
+
+
+class LeakFound(OblivecError):
+    """`--fail-on-leak` was given and the audit found a leak."""
+
+    exit_code = 3

@@ -1,0 +1,1 @@
+"""Every file Oblivec reads or writes passes through this room."""

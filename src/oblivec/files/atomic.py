@@ -1,0 +1,58 @@
+"""Writing files so that nothing is ever half-written."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from oblivec.errors import BadInput
+
+
+@contextmanager
+def atomic_path(target: Path | str, mode: int = 0o666) -> Iterator[Path]:
+    """Yield a temporary path beside `target`; on success it replaces `target`, on any failure it is gone.
+
+    A full or read-only disk becomes `BadInput` with one clear line.
+    """
+    target = Path(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
+    except OSError as problem:
+        raise _unwritable(target, problem) from None
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        with temporary.open("rb") as written:
+            os.fsync(written.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(mode & ~umask)
+        os.replace(temporary, target)
+    except OSError as problem:
+        if problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EISDIR):
+            raise _unwritable(target, problem) from None
+        raise
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _unwritable(target: Path, problem: OSError) -> BadInput:
+    return BadInput(f"{target}: cannot be written ({problem.strerror or problem}); free space or choose another place")
+
+
+def write_text(target: Path | str, text: str) -> None:
+    with atomic_path(target) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(target: Path | str, value: Any) -> None:
+    """JSON as people and programs expect it: indented, UTF-8, no NaN."""
+    write_text(target, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")

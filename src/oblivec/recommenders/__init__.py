@@ -1,0 +1,1 @@
+"""NCF, LightGCN, MultVAE and the yardsticks."""

@@ -47,7 +47,9 @@ def detail(message: str) -> None:
         err().print(message, markup=False)
 
 
-def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], caption: str | None = None) -> None:
+def show_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], caption: str | None = None
+) -> None:
     """The one table style: text columns left, everything else right."""
     rows = [[str(cell) for cell in row] for row in rows]
     table = Table(title=title, box=SIMPLE_HEAD, title_justify="left", caption=caption, caption_justify="left")

@@ -20,8 +20,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-# Typer carries its own copy of click from 0.20-odd on and uses the installed one before; its usage errors share this base.
-_UsageProblem = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+# Recent Typers carry their own copy of click, older ones use the installed one; usage errors share this base.
+_UsageProblem: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
 @app.callback()
@@ -36,7 +36,7 @@ def version() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit: 0 done, 1 our fault, 2 bad input, 3 leak found, 4 limit missed, 130 interrupted."""
+    """Run the command line and exit: 0 done, 1 our fault, 2 bad input, 3 leak, 4 limit missed, 130 interrupted."""
     sys.exit(run(arguments))
 
 
@@ -48,10 +48,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except OblivecError as problem:
         return _fail(str(problem), problem.exit_code)
     except _UsageProblem as problem:
+        message = str(problem.format_message())  # type: ignore[attr-defined]
         if type(problem).__name__ == "NoArgsIsHelpError":
-            typer.echo(problem.format_message())  # type: ignore[attr-defined]
+            typer.echo(message)
             return 0
-        return _fail(problem.format_message() + " (see --help)", 2)  # type: ignore[attr-defined]
+        return _fail(message + " (see --help)", 2)
     except typer.Exit as stop:
         return stop.exit_code
     except (typer.Abort, KeyboardInterrupt):

@@ -49,7 +49,7 @@ def map_tasks(
         else:
             from joblib import Parallel, delayed
 
-            pool = Parallel(n_jobs=jobs, return_as="generator", batch_size=1)
+            pool = Parallel(n_jobs=jobs, return_as="generator", batch_size=1)  # type: ignore[arg-type]
             for result in pool(delayed(run_single_threaded)(function, task) for task in work):
                 results.append(result)  # type: ignore[arg-type]
                 tick()

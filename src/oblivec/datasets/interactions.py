@@ -18,6 +18,8 @@ class Interactions:
     user_keys: np.ndarray
     """Key of each user as the data set gives it, in row order of the user matrix."""
     item_keys: np.ndarray
+    held_out: np.ndarray | None = None
+    """Which rows the data set itself says are for testing; None when leave-one-out is left to us."""
 
     @property
     def n_users(self) -> int:

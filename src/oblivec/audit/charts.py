@@ -14,8 +14,8 @@ import numpy as np
 from oblivec.audit.result import SMALLEST_CELL, AttributeResult, DensityView
 from oblivec.audit.wording import THIRDS, class_name, hundred
 
-ROW = 40
-"""Height of one row in pixels: a line of text above an interval."""
+ROW, PAIR = 40, 52
+"""Height of one row in pixels: a line of text above one interval, or above two."""
 INSET = 3.0
 """Percent kept free at both sides, for the outermost tick labels."""
 NOTABLE = 2.5
@@ -97,7 +97,7 @@ class Scale:
         return f"{self(value):.2f}%"
 
     def ticks(self) -> tuple[tuple[str, str], ...]:
-        rough = (self.high - self.low) / 5
+        rough = (self.high - self.low) / 7
         power = 10 ** math.floor(math.log10(rough))
         step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
         places = (step * k for k in range(math.ceil(self.low / step), math.floor(self.high / step) + 1))
@@ -124,7 +124,7 @@ def attacker_chart(found: AttributeResult, margin: float) -> IntervalChart:
         rows.append(Row(_shortened(name), value, (mark,), ROW * len(rows), worst))
     said = "; ".join(f"{name} {row.value}" for name, row in zip(found.attackers, rows, strict=True))
     return _chart(
-        rows, scale, chance, span,
+        rows, scale, chance, span, ROW,
         title=f"Attackers on {found.name} against guessing",
         description=f"Guessing: {hundred(found.chance)}. Each attacker with its 95 % interval: {said}.",
         axis="parts of the variation explained, out of 100" if found.continuous else "users told right, out of 100",
@@ -136,24 +136,17 @@ def change_chart(
 ) -> IntervalChart:
     """The worst attacker before and after, per attribute, as distance from what guessing gives."""
     span = 100 * margin
-    measured = [
-        tuple(
-            (100 * (worst.score - found.chance), *(100 * (edge - found.chance) for edge in worst.ci))
-            for found in pair
-            for worst in (found.attackers[found.worst],)
-        )
-        for pair in pairs
-    ]
-    scale = _scale([value for pair in measured for side in pair for value in side], 0.0, span, continuous)
+    measured = [(_from_chance(before), _from_chance(after)) for before, after in pairs]
+    scale = _scale([value for pair in measured for score, ci in pair for value in (score, *ci)], 0.0, span, continuous)
     rows = []
     for (before, after), (was, now) in zip(pairs, measured, strict=True):
-        value = f"{hundred(was[0] / 100 + before.chance)} → {hundred(now[0] / 100 + after.chance)}"
-        marks = (scale.mark(was[0], was[1:], "before"), scale.mark(now[0], now[1:], after.verdict))
-        value = f"{value} (guessing {hundred(after.chance)})"
-        rows.append(Row(_shortened(after.name), value, marks, ROW * len(rows), strong=True))
+        marks = (scale.mark(*was, "before"), scale.mark(*now, after.verdict))
+        scores = (hundred(found.attackers[found.worst].score) for found in (before, after))
+        value = f"{' → '.join(scores)} (guessing {hundred(after.chance)})"
+        rows.append(Row(_shortened(after.name), value, marks, PAIR * len(rows), strong=True))
     said = "; ".join(f"{after.name}: {row.value}" for (_, after), row in zip(pairs, rows, strict=True))
     return _chart(
-        rows, scale, 0.0, span,
+        rows, scale, 0.0, span, PAIR,
         title="The best attacker before and after" + (", continuous attributes" if continuous else ""),
         description=f"Out of 100, before and after: {said}.",
         axis="parts of the variation explained, out of 100" if continuous else "users told right, out of 100",
@@ -190,6 +183,12 @@ def class_maps(view: DensityView, continuous: bool) -> ClassMaps | None:
     return ClassMaps(columns, rows, tuple(maps), n_classes - drawn)
 
 
+def _from_chance(found: AttributeResult) -> tuple[float, tuple[float, float]]:
+    """The worst attacker's score and interval, out of 100, less what guessing gives."""
+    worst = found.attackers[found.worst]
+    return 100 * (worst.score - found.chance), (100 * (worst.ci[0] - found.chance), 100 * (worst.ci[1] - found.chance))
+
+
 def _shortened(name: str) -> str:
     """A name that leaves room for the numbers on a phone; the description has it in full."""
     return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
@@ -202,10 +201,10 @@ def _scale(spread: list[float], chance: float, span: float, continuous: bool) ->
 
 
 def _chart(
-    rows: list[Row], scale: Scale, chance: float, span: float, *, title: str, description: str, axis: str
+    rows: list[Row], scale: Scale, chance: float, span: float, height: int, *, title: str, description: str, axis: str
 ) -> IntervalChart:
     left, right = scale(chance - span), scale(chance + span)
     return IntervalChart(
-        title, description, axis, ROW * len(rows) + 24, tuple(rows), scale.ticks(), scale.at(chance),
+        title, description, axis, height * len(rows) + 24, tuple(rows), scale.ticks(), scale.at(chance),
         (f"{left:.2f}%", f"{right - left:.2f}%"),
     )

@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 
 from oblivec import __version__
-from oblivec.attacks.base import REGISTRY
 from oblivec.audit import wording
 from oblivec.audit.charts import ClassMaps, IntervalChart, attacker_chart, change_chart, class_maps
 from oblivec.audit.result import SMALLEST_CELL, AttributeResult, AuditResult, Verdict
@@ -40,6 +39,8 @@ class Confusion:
 
     attacker: str
     rows: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]
+    classes: int
+    """More than there are rows when some have nothing that may be shown."""
 
 
 @dataclass(frozen=True)
@@ -80,12 +81,13 @@ def render_report(result: AuditResult, *, title: str | None = None) -> str:
     pages.globals |= {"badges": BADGES, "hundred": hundred, "p_text": p_text, "shown_count": shown_count}
     style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
     sections = _sections(result)
-    verdicts = [section.key.found.verdict for section in sections]
+    verdicts: list[Verdict] = [section.key.found.verdict for section in sections]
     return pages.get_template("report.html.j2").render(
         title=title or "Privacy audit of a user matrix",
         style=style, script=script, style_hash=_checksum(style), script_hash=_checksum(script),
         result=result, sections=sections, reference=REFERENCE,
-        headline=wording.headline(verdicts), overall=wording.overall(verdicts, result.p_value), worst=_worst(verdicts),
+        headline=wording.headline(verdicts), overall=wording.overall(verdicts, result.p_value),
+        worst=min(verdicts, key=SEVERITY.index),
         changes=_changes(result),
         sayings=_sayings(result), command=_command(result, sections), versions=_versions(),
         smallest_cell=SMALLEST_CELL,
@@ -104,10 +106,10 @@ def _sections(result: AuditResult) -> tuple[Section, ...]:
         )
         key = _key(panels)
         before = result.before.attributes.get(name) if result.before else None
-        comparable = before is not None and key.threat == 0
+        comparable = key.threat == 0
         sections.append(Section(
             name, key.found.continuous, panels, key,
-            was=hundred(before.attackers[before.worst].score) if before and comparable else None,
+            was=hundred(before.attackers[before.worst].score, key.answer.digits) if before and comparable else None,
             maps=class_maps(views[name], key.found.continuous) if name in views else None,
         ))
     return tuple(sections)
@@ -126,22 +128,20 @@ def _key(panels: tuple[Panel, ...]) -> Panel:
     return min(judged, key=lambda panel: SEVERITY.index(panel.found.verdict))
 
 
-def _worst(verdicts: list[Verdict]) -> Verdict:
-    return min(verdicts, key=SEVERITY.index)
-
-
 def _confusion(found: AttributeResult) -> Confusion | None:
     counts = found.attackers[found.worst].confusion
     if found.continuous or counts is None:
         return None
     rows = []
     for rank, shares in enumerate(row_shares(counts)):
+        if np.isnan(shares).all():
+            continue
         cells = tuple(
             ("–", 0) if np.isnan(share) else (f"{100 * share:.0f}", min(int(share * HEAT_LEVELS), HEAT_LEVELS - 1) + 1)
             for share in shares
         )
         rows.append((class_name(rank, len(counts)), cells))
-    return Confusion(found.worst, tuple(rows))
+    return Confusion(found.worst, tuple(rows), len(counts))
 
 
 def _changes(result: AuditResult) -> tuple[IntervalChart, ...]:
@@ -155,7 +155,9 @@ def _changes(result: AuditResult) -> tuple[IntervalChart, ...]:
 
 
 def _sayings(result: AuditResult) -> dict[str, str]:
-    """Every attacker that took part, with its own plain sentence where it is one of the panel's."""
+    """Every attacker that took part, with its own plain words where it is one of the panel's."""
+    from oblivec.attacks.panel import REGISTRY
+
     taking_part = (
         name for threat in result.threats.values() for found in threat.attributes.values() for name in found.attackers
     )
@@ -171,7 +173,7 @@ def _command(result: AuditResult, sections: tuple[Section, ...]) -> str:
     needed = (["--baseline OLDER"] if result.before else []) + [NEEDS[name] for name in result.threats if name in NEEDS]
     words += dict.fromkeys(needed)
     words += [f"--protocol {result.protocol} --margin {100 * result.margin:g} --seed {result.seed} --html REPORT.html"]
-    return " ".join(words)
+    return " \\\n  ".join(words)
 
 
 def _versions() -> dict[str, str]:

@@ -15,13 +15,15 @@ def shown_count(users: int) -> str:
 def row_shares(confusion: np.ndarray) -> np.ndarray:
     """Each row of a confusion matrix as shares of its sum, NaN where the share must not be shown.
 
-    Cells under `SMALLEST_CELL` are hidden. A cell hidden alone in its row could be found by subtraction, so the next
-    smallest of that row is hidden with it.
+    Cells under `SMALLEST_CELL` are hidden. What a row hides can be had by subtraction, as a sum: more cells are hidden,
+    smallest first, until there are two of them and they hold at least `SMALLEST_CELL` users together.
     """
     counts = np.asarray(confusion, dtype=np.float64)
-    hidden = counts < SMALLEST_CELL
-    alone = np.flatnonzero(hidden.sum(axis=1) == 1)
-    if counts.shape[1] > 1:
-        hidden[alone, np.where(hidden, np.inf, counts)[alone].argmin(axis=1)] = True
-    totals = np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    return np.where(hidden, np.nan, counts / totals)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    for row, share in zip(counts, shares, strict=True):
+        order = np.argsort(row, kind="stable")
+        hidden = int((row < SMALLEST_CELL).sum())
+        while 0 < hidden < len(row) and (hidden < 2 or row[order[:hidden]].sum() < SMALLEST_CELL):
+            hidden += 1
+        share[order[:hidden]] = np.nan
+    return shares

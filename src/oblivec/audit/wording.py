@@ -30,6 +30,8 @@ class Answer:
     numbers: str
     guessing: str
     best: str
+    digits: int
+    """Decimals these numbers are given with."""
 
 
 def answer(found: AttributeResult, margin: float) -> Answer:
@@ -47,12 +49,12 @@ def answer(found: AttributeResult, margin: float) -> Answer:
     interval = f"{best} (between {low} and {high})"
     if found.verdict == "leaks":
         short = "Can be inferred."
-        numbers = f"{frame} the best attacker, {found.worst}, {does} {interval}. That is more than luck explains."
+        numbers = f"{frame} the best attacker, {found.worst}, {does} {interval}. {_beyond_luck(found, worst)}"
     elif found.verdict == "below_chance":
         short = "Can be inferred, by turning the answers round."
         numbers = (
-            f"{frame} one attacker, {found.worst}, {does} only {interval}. That is too bad to be luck: the attribute "
-            "is still there, and whoever avoids this attacker's answers learns something."
+            f"{frame} one attacker, {found.worst}, {does} only {interval}. {_beyond_luck(found, worst)} "
+            "The attribute is still there: whoever avoids this attacker's answers learns something."
         )
     elif found.verdict == "at_chance":
         short = "No attacker could tell."
@@ -63,7 +65,7 @@ def answer(found: AttributeResult, margin: float) -> Answer:
             f"{frame} {lead}, {found.worst}, {does} {interval}. That may be luck, but with this few users a leak of "
             f"more than {hundred(margin)} in 100 cannot be ruled out. {_what_would_decide(found)}"
         )
-    return Answer(short, numbers, guessing, best)
+    return Answer(short, numbers, guessing, best, digits)
 
 
 def headline(verdicts: Sequence[Verdict]) -> str:
@@ -126,6 +128,16 @@ def _digits(found: AttributeResult, worst: AttackerResult) -> int:
     """Whole users where they tell the story, a decimal where chance is small or rounding hides the difference."""
     apart = abs(round(100 * worst.score) - round(100 * found.chance))
     return 0 if apart >= 2 and (found.continuous or found.chance >= 0.1) else 1
+
+
+def _beyond_luck(found: AttributeResult, worst: AttackerResult) -> str:
+    """The test also looks at how attackers rank users, so it can find what the share told right does not show."""
+    if worst.ci[0] <= found.chance <= worst.ci[1]:
+        return (
+            "This number alone may be luck, but the test over all attackers, which also looks at how sure they are of "
+            f"each user, finds more than luck explains ({p_text(found.p_value)})."
+        )
+    return "Luck does not explain this."
 
 
 def _what_would_decide(found: AttributeResult) -> str:

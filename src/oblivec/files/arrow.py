@@ -1,8 +1,14 @@
-"""The one door to Arrow's compute functions."""
+"""What several readers need from Arrow: its compute functions, kinds of cells, the distinct values of a column."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def compute() -> Any:
@@ -10,3 +16,54 @@ def compute() -> Any:
     import pyarrow.compute
 
     return pyarrow.compute
+
+
+def is_text(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return kind in (pa.string(), pa.large_string(), pa.string_view())
+
+
+def is_single(kind: pa.DataType) -> bool:
+    """A cell holds one number, text, boolean or moment, or nothing: no list, no record, no bytes."""
+    import pyarrow as pa
+
+    checks = pa.types
+    if checks.is_dictionary(kind):
+        return is_single(kind.value_type)
+    return is_text(kind) or any(
+        check(kind)
+        for check in (checks.is_integer, checks.is_floating, checks.is_decimal128, checks.is_boolean, checks.is_null,
+                      checks.is_timestamp, checks.is_date)
+    )
+
+
+def distinct(chunks: Iterable[Any], kind: pa.DataType) -> tuple[np.ndarray, Any]:
+    """Every distinct value of a column once, and for every row which one it has (-1: null).
+
+    For columns that are `is_single`. Chunks may be dictionaries or not, each with a dictionary of its own, with values
+    that are null or unused. All text comes out as `large_string`.
+    """
+    import pyarrow as pa
+
+    codes, labels, offset = [], [], 0
+    for chunk in chunks:
+        encoded = chunk if pa.types.is_dictionary(chunk.type) else _plain(chunk).dictionary_encode()
+        indices = encoded.indices.cast(pa.int64()).fill_null(-1 - offset).to_numpy(zero_copy_only=False)
+        codes.append(indices + offset)
+        labels.append(_plain(encoded.dictionary))
+        offset += len(encoded.dictionary)
+    if not codes:
+        return np.empty(0, np.int64), pa.array([], kind)
+    merged = pa.concat_arrays(labels).dictionary_encode()
+    # The last entry stands for null: index -1 reads it.
+    renumber = np.append(merged.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False), -1)
+    return renumber[np.concatenate(codes)], merged.dictionary
+
+
+def _plain(values: Any) -> Any:
+    import pyarrow as pa
+
+    if is_text(values.type):
+        return values.cast(pa.large_string())
+    return values.cast(pa.float32()) if pa.types.is_float16(values.type) else values

@@ -36,6 +36,10 @@ class Dataset:
         cells = users * items
         return Statistics(users, items, ratings, 100.0 * (1 - ratings / cells) if cells else 100.0)
 
+    def users_decided_by_ties(self) -> int:
+        """Users whose test item is chosen by the tie rule."""
+        return users_decided_by_ties(self.interactions)
+
     def split_notes(self, split: LeaveOneOut) -> tuple[str, ...]:
         """What the split left out, counted: each is said once and is no error."""
         interactions = self.interactions
@@ -45,12 +49,10 @@ class Dataset:
         trained = np.bincount(split.train.indices, minlength=interactions.n_items) > 0
         only_tested = len(np.unique(tested[~trained[tested]]))
         untrained = int((np.diff(split.train.indptr)[split.tested_users] == 0).sum())
-        tied = users_decided_by_ties(interactions)
         counted = (
             (untested, "users with nothing to hold out (one interaction, as a rule): trained on, not tested"),
             (only_tested, "items seen only in the test set: they stay in the catalogue"),
             (untrained, "users with a test item and no training interaction"),
-            (tied, f"users whose test item was chosen by the tie rule ({split.tie_rule})"),
         )
         return tuple(f"{count:,} {what}" for count, what in counted if count)
 

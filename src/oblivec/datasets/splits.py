@@ -81,12 +81,20 @@ def _by_user_and_time(interactions: Interactions, tie_rule: str) -> np.ndarray:
         return np.lexsort((position, interactions.users))
     if tie_rule.startswith("item-"):
         rank = np.empty(interactions.n_items, dtype=np.int64)
-        rank[np.argsort(interactions.item_keys, kind="stable")] = np.arange(interactions.n_items)
+        rank[np.argsort(_comparable(interactions.item_keys), kind="stable")] = np.arange(interactions.n_items)
         tie = rank[interactions.items]
     else:
         tie = position
     descending = tie_rule in ("reverse-file-order", "item-descending")
     return np.lexsort((-tie if descending else tie, interactions.timestamps, interactions.users))
+
+
+def _comparable(keys: np.ndarray) -> np.ndarray:
+    """Keys kept as text are compared as numbers when all of them are."""
+    try:
+        return keys.astype(np.int64)
+    except ValueError:
+        return keys.astype(str)
 
 
 def _pairs(interactions: Interactions) -> np.ndarray:

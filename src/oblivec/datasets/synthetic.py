@@ -12,12 +12,14 @@ the number of interactions, never with users times items.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from oblivec.datasets.attributes import Attribute
 from oblivec.datasets.dataset import Dataset
+from oblivec.datasets.entry import Entry
 from oblivec.datasets.interactions import Interactions
 from oblivec.datasets.planted import simplex, simplex_accuracy, strength_for
 from oblivec.errors import BadInput
@@ -26,6 +28,7 @@ from oblivec.randomness import numpy_rng
 FEWEST_PER_USER = 5
 CANDIDATES_AT_ONCE = 4_000_000
 LICENCE = "Made up by a random generator: nobody is in it and nothing restricts its use."
+CITATION = "Oblivec's generator, oblivec.datasets.synthetic."
 
 
 class PlantedAttribute(BaseModel):
@@ -90,7 +93,7 @@ def generate(config: SyntheticConfig | None = None) -> Synthetic:
     interactions = Interactions(users, items, timestamps, np.arange(config.users), np.arange(config.items))
     dataset = Dataset(
         "synthetic", interactions, attributes, notes=("made up: results on it say nothing about real users",),
-        licence=LICENCE, citation="Oblivec's generator, oblivec.datasets.synthetic", source=f"seed {config.seed}",
+        licence=LICENCE, citation=CITATION, source=f"seed {config.seed}",
     )
     return Synthetic(dataset, tastes, accuracies)
 
@@ -100,14 +103,39 @@ def large(
 ) -> Dataset:
     """A data set of the size of KuaiSAR-small after pre-processing, within 2 GB."""
     features = (
-        PlantedAttribute(name="feat1", shares=(1,) * 8, bayes_accuracy=0.3),
-        PlantedAttribute(name="feat2", shares=(1,) * 2, bayes_accuracy=0.7),
+        PlantedAttribute(name="onehot_feat1", shares=(1,) * 8, bayes_accuracy=0.3),
+        PlantedAttribute(name="onehot_feat2", shares=(1,) * 3, bayes_accuracy=0.6),
     )
     config = SyntheticConfig(
         users=users, items=items, interactions=interactions, attributes=features, seed=seed, shown_per_pick=3,
         popularity_exponent=0.8,
     )
     return generate(config).dataset
+
+
+@dataclass(frozen=True)
+class SyntheticEntry(Entry):
+    """The default configuration, for demonstrations and tests."""
+
+    def load(self, path: Path | None, root: Path) -> Dataset:
+        if path is not None:
+            raise BadInput("synthetic is made up and takes no --path; leave it out")
+        return generate().dataset
+
+    def fetch(self, path: Path | None, root: Path) -> str:
+        return "synthetic is made up when it is used; there is nothing to fetch"
+
+    def presence(self, root: Path) -> str:
+        return "made up when used"
+
+
+ENTRY = SyntheticEntry(
+    name="synthetic",
+    title="Made-up users with planted attributes",
+    licence=LICENCE,
+    citation=CITATION,
+    by_hand="it is made up when it is used",
+)
 
 
 def _tastes(config: SyntheticConfig) -> tuple[np.ndarray, dict[str, Attribute], dict[str, float]]:

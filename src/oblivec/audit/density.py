@@ -23,6 +23,10 @@ USERS_PER_CELL_AND_CLASS = 15
 """What the grid aims at, so that most cells of the picture can be shown at all."""
 CLASSES_COMPARED = 6
 """More maps than this cannot be compared by eye; the grid does not get coarser for more classes."""
+NARROWEST = 1e-12
+"""Variance, relative to the widest direction's, under which a direction is rounding error."""
+USERS_PER_DIRECTION = 5
+"""With fewer users than this per direction, only the widest directions are searched: the rest would be noise."""
 OUTSIDE = 0.01
 """Share of users left out at each end of each axis, so that a few extreme ones do not shrink the rest."""
 
@@ -37,10 +41,11 @@ def density_view(U: np.ndarray, attribute: Attribute, seed: int) -> DensityView:
     users = numpy_rng(seed, "density", attribute.name).permutation(np.flatnonzero(codes != MISSING))[:MOST_USERS]
     half = len(users) // 2
     learned, drawn = np.sort(users[:half]), np.sort(users[half:])
-    columns, rows = _grid(len(drawn), n_classes, U.shape[1])
+    columns, rows = _grid(len(drawn), n_classes)
     if half < 2:
         return DensityView(attribute.name, np.zeros((n_classes, rows, columns), dtype=np.int64))
     plane = separating_plane(U, learned, codes[learned], n_classes)
+    rows = rows if plane.shape[1] == 2 else 1
     points = np.concatenate([x @ plane for x, _ in _chunks(U, drawn)])
     across, inside = _bins(points[:, 0], columns)
     up = np.zeros(len(points), dtype=np.int64)
@@ -53,9 +58,10 @@ def density_view(U: np.ndarray, attribute: Attribute, seed: int) -> DensityView:
 
 
 def separating_plane(U: np.ndarray, users: np.ndarray, codes: np.ndarray, n_classes: int) -> np.ndarray:
-    """d x 2: the two best directions of a shrunk discriminant analysis (d x 1 when d is 1).
+    """d x 2: the two best directions of a discriminant analysis (d x 1 when the users lie on a line).
 
-    Two classes have only one such direction; the second axis is then the widest one uncorrelated with it.
+    Found in the whitened space, so that a leak in a narrow direction is seen like one in a wide direction. Two classes
+    have only one such direction; the second axis is then the widest one uncorrelated with it.
     """
     d = U.shape[1]
     counts = np.bincount(codes, minlength=n_classes).astype(np.float64)
@@ -67,20 +73,21 @@ def separating_plane(U: np.ndarray, users: np.ndarray, codes: np.ndarray, n_clas
     for x, at in _chunks(U, users):
         x -= means[codes[at]]
         within += x.T @ x
-    within /= len(users)
     centred = means - sums.sum(axis=0) / len(users)
     between = (centred * (counts / len(users))[:, None]).T @ centred
-    # Shrunk towards a sphere by about as much as d directions estimated from this few users deserve.
-    share = d / (d + len(users))
-    within = (1 - share) * within + share * (np.trace(within) / d or 1.0) * np.eye(d)
-    best = linalg.eigh(between, within)[1][:, ::-1]
-    if d == 1:
-        return _signed(best)
-    if (counts > 0).sum() > 2:
+    total = within / len(users) + between
+    variances, directions = linalg.eigh(total)
+    kept = variances > NARROWEST * variances[-1]
+    kept[: -max(2, len(users) // USERS_PER_DIRECTION)] = False
+    if variances[-1] <= 0 or not kept.any():
+        return np.eye(d)[:, :2]
+    white = directions[:, kept] / np.sqrt(variances[kept])
+    best = white @ linalg.eigh(white.T @ between @ white)[1][:, ::-1]
+    if best.shape[1] == 1 or (counts > 0).sum() > 2:
         return _signed(best[:, :2])
-    taken = within @ best[:, :1]
+    taken = total @ best[:, :1]
     rest = np.eye(d) - taken @ taken.T / (taken**2).sum()
-    widest = linalg.eigh(rest @ within @ rest)[1][:, -1:]
+    widest = linalg.eigh(rest @ total @ rest)[1][:, -1:]
     return _signed(np.hstack([best[:, :1], widest]))
 
 
@@ -101,11 +108,11 @@ def _ranked(attribute: Attribute) -> tuple[np.ndarray, int]:
     return codes, int((counts > 0).sum())
 
 
-def _grid(users: int, n_classes: int, dimensions: int) -> tuple[int, int]:
+def _grid(users: int, n_classes: int) -> tuple[int, int]:
     """Columns and rows: as fine as keeps most cells above the smallest that may be shown."""
     cells = users / (USERS_PER_CELL_AND_CLASS * min(max(n_classes, 1), CLASSES_COMPARED))
     columns = int(np.clip(round((cells / ROWS_PER_COLUMN) ** 0.5), FEWEST_COLUMNS, MOST_COLUMNS))
-    return columns, 1 if dimensions == 1 else round(columns * ROWS_PER_COLUMN)
+    return columns, round(columns * ROWS_PER_COLUMN)
 
 
 def _bins(values: np.ndarray, bins: int) -> tuple[np.ndarray, np.ndarray]:

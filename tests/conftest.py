@@ -1,0 +1,29 @@
+"""What all tests share: a browser where there is one, and a word where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import browser as browsers
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if browsers.executable() is None:
+        for item in items:
+            if item.get_closest_marker("browser"):
+                item.add_marker(pytest.mark.skip(reason=browsers.NOTICE))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    skipped = terminalreporter.stats.get("skipped", [])
+    if any(browsers.NOTICE in str(report.longrepr) for report in skipped):
+        terminalreporter.write_line(f"NOTICE: {browsers.NOTICE}", yellow=True)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    with browsers.chromium() as browser:
+        yield browser

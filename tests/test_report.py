@@ -193,7 +193,8 @@ def test_headline(verdicts: list[Verdict], expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rate", "expected"), [(0.5, "50"), (1 / 3, "33.3"), (-0.0001, "0.0"), (-0.05, "−5"), (0.0, "0"), (0.025, "2.5")]
+    ("rate", "expected"),
+    [(0.5, "50"), (1 / 3, "33.3"), (-0.0001, "0.0"), (-0.05, "−5"), (0.0, "0"), (0.025, "2.5"), (float("nan"), "–")],
 )
 def test_out_of_a_hundred(rate: float, expected: str) -> None:
     assert hundred(rate) == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -114,7 +115,12 @@ def sample(found: AttributeResult) -> str:
 
 
 def hundred(rate: float, digits: int = 1) -> str:
-    """A rate out of 100, without the decimals of a whole number and without the minus sign of a zero."""
+    """A rate out of 100, without the decimals of a whole number and without the minus sign of a zero.
+
+    A rate that could not be computed (an AUC of one class) is a dash.
+    """
+    if not math.isfinite(rate):
+        return "–"
     value = 100 * rate
     text = f"{value:.{0 if abs(value - round(value)) < 1e-9 else digits}f}"
     return text.lstrip("-") if not text.strip("-0.") else text.replace("-", "−")

@@ -11,10 +11,10 @@ import browser as browsers
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if browsers.executable() is None:
-        for item in items:
-            if item.get_closest_marker("browser"):
-                item.add_marker(pytest.mark.skip(reason=browsers.NOTICE))
+    needs_browser = pytest.mark.skipif(browsers.executable() is None, reason=browsers.NOTICE)
+    for item in items:
+        if item.get_closest_marker("browser"):
+            item.add_marker(needs_browser)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

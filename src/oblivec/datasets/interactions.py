@@ -45,5 +45,13 @@ class LeaveOneOut:
     tie_rule: str
 
     @property
+    def n_users(self) -> int:
+        return len(self.test_items)
+
+    @property
+    def n_items(self) -> int:
+        return self.train.shape[1]  # type: ignore[index]
+
+    @property
     def tested_users(self) -> np.ndarray:
         return np.flatnonzero(self.test_items >= 0)

@@ -1,0 +1,189 @@
+"""LightGCN (He et al., 2020): embeddings smoothed over the interaction graph, trained with BPR.
+
+The user matrix is the *final propagated* one. Handing out the layer-0 table instead would let propagation bring an
+unlearned signal back from the items.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from scipy.sparse import csr_matrix, diags
+from torch import Tensor
+
+from oblivec.datasets.interactions import LeaveOneOut
+from oblivec.randomness import torch_rng
+from oblivec.recommenders.base import Recommender, RecommenderConfig, Tensors, Trainer
+from oblivec.recommenders.sampling import Pairs, adam, batches
+
+
+class LightGCNConfig(RecommenderConfig):
+    layers: int = Field(3, ge=0)
+    """Propagation steps; the final embedding is the mean over layers 0 to this."""
+    l2: float = Field(1e-4, ge=0)
+    """Weight of the squared norms of the batch's layer-0 embeddings, per training pair."""
+    candidates: int = Field(8, ge=1)
+    """Unseen items drawn per pair, of which the one scored highest is the negative; 1 is plain uniform BPR.
+
+    Uniform negatives are soon all easy and the top of the list stops improving; the hardest of a few keeps teaching it.
+    """
+    initial_std: float = Field(0.1, gt=0)
+    """Standard deviation of the layer-0 embeddings at the start."""
+
+
+class Graph:
+    """The normalised bipartite adjacency, kept as its two halves in CSR form (int32: what the CPU kernel wants).
+
+    Propagation is a polynomial of a symmetric matrix, hence symmetric itself: the gradient passes back through the
+    very same function, and nothing needs to be stored for it.
+    """
+
+    def __init__(self, train: csr_matrix, layers: int, device: torch.device | str):
+        matrix = csr_matrix(train, dtype=np.float64)
+        scale = [1.0 / np.sqrt(np.maximum(np.asarray(matrix.sum(axis)).ravel(), 1.0)) for axis in (1, 0)]
+        normalised = csr_matrix(diags(scale[0]) @ matrix @ diags(scale[1]), dtype=np.float32)
+        self._layers = layers
+        self._to_users = _csr_tensor(normalised, device)
+        self._to_items = _csr_tensor(csr_matrix(normalised.T), device)
+
+    def propagate(self, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean over layers 0..L of A^l applied to the stacked tables, by Horner's rule."""
+        total_users, total_items = users, items
+        for _ in range(self._layers):
+            total_users, total_items = (
+                torch.addmm(users, self._to_users, total_items),
+                torch.addmm(items, self._to_items, total_users),
+            )
+        return total_users / (self._layers + 1), total_items / (self._layers + 1)
+
+
+def _csr_tensor(matrix: csr_matrix, device: torch.device | str) -> Tensor:
+    with warnings.catch_warnings():
+        # torch announces on every CSR tensor that CSR is in beta; we depend on nothing it may still change.
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta", category=UserWarning)
+        return torch.sparse_csr_tensor(
+            torch.as_tensor(matrix.indptr.astype(np.int32)), torch.as_tensor(matrix.indices.astype(np.int32)),
+            torch.as_tensor(matrix.data), size=matrix.shape, check_invariants=True,
+        ).to(device)
+
+
+class _Propagate(torch.autograd.Function):
+    """`Graph.propagate` with the backward pass its symmetry allows."""
+
+    @staticmethod
+    def forward(ctx: Any, users: Tensor, items: Tensor, graph: Graph) -> tuple[Tensor, Tensor]:
+        ctx.graph = graph
+        return graph.propagate(users, items)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+        return *ctx.graph.propagate(*gradients), None
+
+
+@torch.no_grad()
+def hardest(users: Tensor, items: Tensor, candidates: Tensor) -> Tensor:
+    """Of each row of candidate items, the one its user's embedding scores highest."""
+    if candidates.shape[1] == 1:
+        return candidates[:, 0]
+    scores = torch.einsum("bd,bcd->bc", users, items[candidates])
+    return candidates.gather(1, scores.argmax(1, keepdim=True))[:, 0]
+
+
+def bpr_loss(users: Tensor, positives: Tensor, negatives: Tensor) -> Tensor:
+    """Mean over pairs of -log sigmoid(score of the seen item - score of the unseen one)."""
+    return F.softplus((users * (negatives - positives)).sum(1)).mean()
+
+
+def _examples(
+    pairs: Pairs, config: LightGCNConfig, draws: torch.Generator
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """One epoch of (users, seen items, candidate negatives), the negatives drawn for the whole epoch at once."""
+    negatives = pairs.negatives(pairs.users.repeat_interleave(config.candidates), draws).view(-1, config.candidates)
+    for batch in batches(len(pairs), config.batch_for(len(pairs)), draws):
+        yield pairs.users[batch], pairs.items[batch], negatives[batch]
+
+
+class _Fit(Trainer):
+    def __init__(self, config: LightGCNConfig, split: LeaveOneOut, seed: int, device: torch.device):
+        self.config = config
+        self.pairs = Pairs(split, device)
+        self.graph = Graph(split.train, config.layers, device)
+        start = torch_rng(seed, "lightgcn", "start")
+        self.tables = [
+            (torch.randn(count, config.dimensions, generator=start) * config.initial_std).to(device).requires_grad_()
+            for count in (split.n_users, split.n_items)
+        ]
+        self.optimizer = adam(self.tables, config.learning_rate)
+        self.draws = torch_rng(seed, "lightgcn", "draws", device=device)
+
+    def epoch(self) -> float:
+        total = torch.zeros((), device=self.draws.device)
+        for users, positives, candidates in _examples(self.pairs, self.config, self.draws):
+            total += self._step(users, positives, candidates) * len(users)
+        return float(total / max(len(self.pairs), 1))
+
+    def _step(self, users: Tensor, positives: Tensor, candidates: Tensor) -> Tensor:
+        final_users, final_items = _Propagate.apply(*self.tables, self.graph)  # type: ignore[misc]
+        chosen_users = final_users[users]
+        seen_and_not = torch.cat([positives, hardest(chosen_users, final_items, candidates)])
+        loss = bpr_loss(chosen_users, *final_items[seen_and_not].chunk(2))
+        norms = self.tables[0][users].square().sum() + self.tables[1][seen_and_not].square().sum()
+        self.optimizer.zero_grad()
+        (loss + self.config.l2 / 2 * norms / len(users)).backward()
+        self.optimizer.step()
+        return loss.detach()
+
+    @torch.no_grad()
+    def tensors(self) -> Tensors:
+        users, items = self.graph.propagate(*self.tables)
+        return {"users": users, "items": items}
+
+
+class _RefitItems(Trainer):
+    """BPR on the final item matrix alone; the graph has done its work."""
+
+    def __init__(self, config: LightGCNConfig, tensors: Tensors, split: LeaveOneOut, seed: int, device: torch.device):
+        self.config = config
+        self.pairs = Pairs(split, device)
+        self.users = tensors["users"]
+        self.items = tensors["items"].requires_grad_()
+        self.optimizer = adam([self.items], config.learning_rate)
+        self.draws = torch_rng(seed, "lightgcn", "refit", device=device)
+
+    def epoch(self) -> float:
+        total = torch.zeros((), device=self.draws.device)
+        for users, positives, candidates in _examples(self.pairs, self.config, self.draws):
+            rows = self.users[users]
+            chosen = self.items[torch.cat([positives, hardest(rows, self.items, candidates)])]
+            loss = bpr_loss(rows, *chosen.chunk(2))
+            self.optimizer.zero_grad()
+            (loss + self.config.l2 / 2 * chosen.square().sum() / len(users)).backward()
+            self.optimizer.step()
+            total += loss.detach() * len(users)
+        return float(total / max(len(self.pairs), 1))
+
+    def tensors(self) -> Tensors:
+        return {"items": self.items.detach()}
+
+
+class LightGCN(Recommender):
+    name = "lightgcn"
+    Config = LightGCNConfig
+    config: LightGCNConfig
+    is_dot_product = True
+    paper_settings: ClassVar[dict[str, Any]] = {}
+
+    def _trainer(self, split: LeaveOneOut, seed: int, device: torch.device) -> Trainer:
+        return _Fit(self.config, split, seed, device)
+
+    def _refit_trainer(self, split: LeaveOneOut, seed: int, device: torch.device) -> Trainer:
+        return _RefitItems(self.config, self.tensors, split, seed, device)
+
+    def _score(self, rows: Tensor) -> Tensor:
+        return rows @ self.tensors["items"].T

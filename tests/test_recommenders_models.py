@@ -19,7 +19,9 @@ from recommender_contract import EVERYONE, RecommenderContract, two_tastes
 
 class TestNCF(RecommenderContract):
     name = "ncf"
-    settings: ClassVar[dict[str, Any]] = {"epochs": 5, "dimensions": 8, "steps_per_epoch": 20, "learning_rate": 0.01}
+    settings: ClassVar[dict[str, Any]] = {
+        "epochs": 5, "dimensions": 8, "steps_per_epoch": 20, "learning_rate": 0.01, "dropout": 0.0,
+    }
 
     def test_scoring_agrees_with_the_training_pass(self, model: Recommender, split: LeaveOneOut) -> None:
         assert isinstance(model, NCF)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from oblivec.console import voice
+from oblivec.errors import BadInput
 
 
 def _set_quiet(value: bool) -> bool:
@@ -39,3 +40,14 @@ def split_list(values: Sequence[str] | None) -> list[str]:
     """Lists are accepted with commas and by repeating the option: `--protect a,b --protect c`."""
     parts = (part.strip() for value in values or () for part in value.split(","))
     return list(dict.fromkeys(part for part in parts if part))
+
+
+def split_types(values: Sequence[str] | None) -> dict[str, str]:
+    """`--type A=continuous --type B=categorical`, or with commas, as a mapping."""
+    types: dict[str, str] = {}
+    for pair in split_list(values):
+        name, equals, kind = pair.rpartition("=")
+        if not (equals and name and kind):
+            raise BadInput(f"--type {pair}: write ATTRIBUTE=continuous or ATTRIBUTE=categorical")
+        types[name] = kind
+    return types

@@ -31,7 +31,7 @@ class NCFConfig(RecommenderConfig):
     """Widths of the MLP branch's layers."""
     l2: float = Field(0.0, ge=0)
     """Weight of the squared norms of the batch's embeddings, per training example."""
-    dropout: float = Field(0.0, ge=0, lt=1)
+    dropout: float = Field(0.3, ge=0, lt=1)
     """Share of the MLP branch's inputs silenced during training."""
     initial_std: float = Field(0.01, gt=0)
     """Standard deviation of the embeddings at the start."""

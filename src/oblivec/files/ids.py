@@ -27,10 +27,13 @@ NAMELESS = ("", "__index_level_0__", "Unnamed: 0")
 
 
 def find_id_column(names: Sequence[str], wanted: str | None, usual: Sequence[str], source: object) -> str | None:
-    """Which column holds the ids: the one asked for, else the one with a usual name, else none."""
+    """Which column holds the ids: the one asked for, else the one with a usual name, else none.
+
+    While no column has been recognised, column names are not quoted: a file without its header line has a user there.
+    """
     if wanted is not None:
         if wanted not in names:
-            raise BadInput(f"{source}: has no column '{wanted}' (--id-column); its columns are {listing(names)}")
+            raise BadInput(f"{source}: has no column '{wanted}' (--id-column); check its header line")
         return wanted
     found = [name for name in usual if name in names]
     if len(found) > 1:

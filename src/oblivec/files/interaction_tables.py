@@ -13,7 +13,7 @@ import numpy as np
 
 from oblivec.errors import BadInput
 from oblivec.files.arrow import compute, distinct, is_single, is_text
-from oblivec.files.ids import first_row, listing, text_form
+from oblivec.files.ids import first_row, text_form
 from oblivec.files.table_sources import TableSource, open_table
 
 USER_ID, ITEM_ID, TIMESTAMP, SPLIT = "user_id", "item_id", "timestamp", "split"
@@ -48,8 +48,8 @@ def read_interactions(path: Path | str, *, id_column: str | None = None) -> Inte
     user_column = id_column or USER_ID
     for name in (user_column, ITEM_ID):
         if name not in table.names:
-            hint = "; name it with --id-column" if name == USER_ID else ""
-            raise BadInput(f"{table.path}: has no column '{name}' (it has {listing(table.names)}){hint}")
+            hint = ", or name it with --id-column" if name == USER_ID else ""
+            raise BadInput(f"{table.path}: has no column '{name}'; add it to the header line{hint}")
     optional = [name for name in (TIMESTAMP, SPLIT) if name in table.names]
     columns = dict(
         zip([USER_ID, ITEM_ID, *optional], table.columns([user_column, ITEM_ID, *optional], encode=True), strict=True)
@@ -132,11 +132,11 @@ def _parse_times(texts: Any) -> Any | None:
 
 def _first_unparsable(cells: Any) -> int:
     """The first row whose time does not fit with those before it, found by halving."""
+    codes, labels = distinct(cells.chunks, cells.type)
     good, bad = 0, len(cells)
     while bad - good > 1:
         half = (good + bad) // 2
-        part = cells[:half]
-        if _parse_times(distinct(part.chunks, part.type)[1]) is None:
+        if _parse_times(labels.take(np.unique(codes[:half]))) is None:
             bad = half
         else:
             good = half

@@ -16,7 +16,7 @@ from oblivec.files.arrow import compute
 from oblivec.files.ids import NAMELESS, find_id_column, first_row, id_texts
 from oblivec.files.numbers import first_not_number, parse_numbers
 from oblivec.files.opening import refuse_bomb
-from oblivec.files.table_sources import TableSource
+from oblivec.files.table_sources import TableSource, parquet_codec
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,7 +58,8 @@ def read_matrix_table(source: TableSource, id_column: str | None) -> tuple[np.nd
     values = collector.matrix()
     ids = id_texts(id_chunks, path, id_column, source.is_csv)
     layout = TableLayout(
-        source.schema, source.names.index(id_column), pa.chunked_array(id_chunks), collector.is_list, source.compression
+        source.schema, source.names.index(id_column), pa.chunked_array(id_chunks), collector.is_list,
+        "none" if source.is_csv else parquet_codec(path),
     )
     return values, ids, id_column, layout
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,7 +35,9 @@ def read_npy(path: Path) -> tuple[np.ndarray, NpyLayout]:
             read_header = (
                 np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             )
-            shape, fortran, dtype = read_header(file)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a header in the style of Python 2 is still a header
+                shape, fortran, dtype = read_header(file)
         offset = file.tell()
     if dtype.hasobject:
         raise BadInput(f"{path}: holds Python objects, which are pickles and are never opened; save it as float32")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import tokenize
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ from oblivec.errors import BadInput
 
 _MIB = 1 << 20
 _FREE_BYTES = 1024 * _MIB
-_MOST_EXPANSION = 1000
+_MOST_EXPANSION = 100
 
 _WHY_NOT = {
     ".npz": "a zip archive can unpack to any size; save its one array with numpy.save as .npy",
@@ -76,13 +77,13 @@ def decoding(path: Path, form: str) -> Iterator[None]:
         raise BadInput(f"{path}: does not fit into memory; use a machine with more of it, or fewer rows") from None
     except (
         pa.ArrowException, SafetensorError, OSError, ValueError, OverflowError, EOFError, RecursionError, KeyError,
-        IndexError, TypeError, SyntaxError,
+        IndexError, TypeError, SyntaxError, tokenize.TokenError,
     ):
         raise BadInput(f"{path}: is not a readable {form} file (damaged or cut short); write it again") from None
 
 
 def unpacked_limit(path: Path) -> int:
-    """Bytes a compressed file may grow to in memory before it is taken for a bomb: 1 GiB, or 1000 times its size."""
+    """Bytes a compressed file may grow to in memory before it is taken for a bomb: 1 GiB, or 100 times its size."""
     return max(_FREE_BYTES, _MOST_EXPANSION * os.path.getsize(path))
 
 

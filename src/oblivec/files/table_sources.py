@@ -9,7 +9,9 @@ empty cell.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,8 +40,6 @@ class TableSource:
     """Column names without the spaces around them."""
     rows: int | None
     """None for CSV: not known before it is read."""
-    compression: str = "none"
-    """Codec of a Parquet file's first column."""
 
     @property
     def is_csv(self) -> bool:
@@ -69,18 +69,20 @@ class TableSource:
 
 def open_table(path: Path | str, suffixes: Sequence[str] = TABLE_SUFFIXES) -> TableSource:
     path, suffix = check_readable(path, suffixes)
-    schema, rows, codec = _parquet_schema(path) if suffix == ".parquet" else (_csv_schema(path, suffix), None, "none")
+    schema, rows = _parquet_schema(path) if suffix == ".parquet" else (_csv_schema(path, suffix), None)
     names = tuple(name.strip() for name in schema.names)
     if len(set(names)) < len(names):
-        name = next(name for i, name in enumerate(names) if name in names[:i])
-        raise BadInput(f"{path}: has more than one column '{name}'; give each column a name of its own")
-    return TableSource(path, suffix, schema, names, rows, codec)
+        second = next(i for i, name in enumerate(names) if name in names[:i])
+        raise BadInput(
+            f"{path}: columns {names.index(names[second]) + 1} and {second + 1} have one name; check the header line"
+        )
+    return TableSource(path, suffix, schema, names, rows)
 
 
 def _csv_schema(path: Path, suffix: str) -> pa.Schema:
     import pyarrow as pa
 
-    with decoding(path, "CSV"), _open_csv(path, suffix, None, False, []) as reader:
+    with _decoding_csv(path), _open_csv(path, suffix) as reader:
         names = reader.schema.names
         for name in names:
             name.encode()
@@ -91,15 +93,11 @@ def _csv_schema(path: Path, suffix: str) -> pa.Schema:
 
 
 def _open_csv(
-    path: Path, suffix: str, schema: pa.Schema | None, encode: bool, broken_rows: list[Any],
-    stored: Sequence[str] | None = None,
+    path: Path, suffix: str, schema: pa.Schema | None = None, columns: Sequence[str] | None = None, encode: bool = False
 ) -> Any:
+    """Without a schema, to find out about the columns. On one thread, so that Arrow knows which row is broken."""
     import pyarrow as pa
     from pyarrow import csv
-
-    def on_broken_row(row: Any) -> str:
-        broken_rows.append(row)
-        return "error" if schema is not None else "skip"
 
     text = pa.dictionary(pa.int32(), pa.string()) if encode else pa.string()
     stream = pa.OSFile(str(path))
@@ -107,57 +105,72 @@ def _open_csv(
         pa.CompressedInputStream(stream, "gzip") if suffix == ".csv.gz" else stream,
         read_options=csv.ReadOptions(use_threads=False, block_size=_CSV_BLOCK_BYTES),
         parse_options=csv.ParseOptions(
-            newlines_in_values=True, ignore_empty_lines=schema is None or len(schema) > 1,
-            invalid_row_handler=on_broken_row,
+            newlines_in_values=True, ignore_empty_lines=schema is None or len(schema) > 1
         ),
         convert_options=csv.ConvertOptions(
             column_types=dict.fromkeys(schema.names, text) if schema is not None else None,
-            include_columns=stored, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=True,
+            include_columns=columns, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=True,
         ),
     )
 
 
-def _csv_batches(source: TableSource, stored: Sequence[str], encode: bool) -> Iterator[pa.RecordBatch]:
-    broken_rows: list[Any] = []
-    wanted = list(dict.fromkeys([*stored, source.schema.names[-1]]))
-    last: Any = None
-    unpacked = 0
-    try:
-        with decoding(source.path, "CSV"):
-            for batch in _open_csv(source.path, source.suffix, source.schema, encode, broken_rows, wanted):
-                if batch.num_rows:
-                    last = batch.column(batch.num_columns - 1)[-1].as_py()
-                unpacked += batch.nbytes
-                if source.suffix == ".csv.gz":
-                    refuse_bomb(source.path, unpacked)
-                yield batch.select(list(stored))
-    except BadInput:
-        if broken_rows:
-            row = broken_rows[0]
+@contextmanager
+def _decoding_csv(path: Path) -> Iterator[None]:
+    """As `decoding`, and a row with too few or too many cells is named. Of Arrow's words only the numbers are used."""
+    import pyarrow as pa
+
+    with decoding(path, "CSV"):
+        try:
+            yield
+        except pa.ArrowInvalid as problem:
+            broken = re.match(r"CSV parse error: Row #(\d+): Expected (\d+) columns, got (\d+)", str(problem))
+            if broken is None:
+                raise
+            line, expected, got = map(int, broken.groups())
             raise BadInput(
-                f"{source.path}: row {row.number - 1} has {row.actual_columns} cells where the header has "
-                f"{row.expected_columns}; mend the row"
+                f"{path}: row {line - 1} has {got} cells where the header has {expected}; mend the row"
             ) from None
-        raise
+
+
+def _csv_batches(source: TableSource, columns: Sequence[str], encode: bool) -> Iterator[pa.RecordBatch]:
+    wanted = list(dict.fromkeys([*columns, source.schema.names[-1]]))
+    last: str | None = None
+    unpacked = 0
+    with _decoding_csv(source.path):
+        for batch in _open_csv(source.path, source.suffix, source.schema, wanted, encode):
+            if batch.num_rows:
+                last = batch.column(batch.num_columns - 1)[-1].as_py()
+            unpacked += batch.nbytes
+            if source.suffix == ".csv.gz":
+                refuse_bomb(source.path, unpacked)
+            yield batch.select(list(columns))
     if last is not None and last.endswith("\n"):
         raise BadInput(f"{source.path}: a quote is opened and never closed; the file is cut short or needs quoting")
 
 
-def _parquet_schema(path: Path) -> tuple[pa.Schema, int, str]:
-    """The schema, the number of rows and the codec, once the file's own account of its size is believable."""
+def _parquet_schema(path: Path) -> tuple[pa.Schema, int]:
+    """The schema and the number of rows, once the file's own account of its size is believable."""
     from pyarrow import parquet
 
     with decoding(path, "Parquet"), parquet.ParquetFile(path) as file:
         about = file.metadata
         groups = [about.row_group(i) for i in range(about.num_row_groups)]
-        values = sum(group.column(j).num_values for group in groups for j in range(group.num_columns))
         if any(group.num_rows < 0 for group in groups) or sum(group.num_rows for group in groups) != about.num_rows:
             raise ValueError("row counts disagree")
-        refuse_bomb(path, _BYTES_PER_VALUE * (about.num_rows + values))
+        refuse_bomb(path, _BYTES_PER_VALUE * about.num_rows * (1 + about.num_columns))
         for name in file.schema_arrow.names:
             name.encode()
-        codec = groups[0].column(0).compression.lower() if groups and groups[0].num_columns else "none"
-        return file.schema_arrow, about.num_rows, "none" if codec == "uncompressed" else codec
+        return file.schema_arrow, about.num_rows
+
+
+def parquet_codec(path: Path) -> str:
+    """The codec of the first column. Only for a file whose columns have been read: pyarrow's view of a column's
+    metadata ends the process where the metadata is damaged, while reading the column reports it."""
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as file:
+        codec = file.metadata.row_group(0).column(0).compression.lower()
+        return "none" if codec == "uncompressed" else codec
 
 
 def _parquet_batches(source: TableSource, stored: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -58,7 +58,7 @@ def read_attributes(
     i belongs to row i of the matrix.
     """
     table = open_table(path)
-    plan = _Plan(table.names, id_column, types, only, str(table.path))
+    plan = _Plan(table.names, id_column, types, only, table.path)
     columns = dict(zip(plan.columns, table.columns(plan.columns, encode=True), strict=True))
     return plan.carry_out(columns, from_csv=table.is_csv)
 
@@ -91,7 +91,7 @@ class _Plan:
         id_column: str | None,
         types: Mapping[str, str] | None,
         only: Sequence[str] | None,
-        source: str,
+        source: Path | str,
     ):
         self.source, self.types, self.only = source, dict(types or {}), list(only or ())
         self.id_column = find_id_column(names, id_column, (USER_ID if USER_ID in names else "id",), source)
@@ -101,7 +101,8 @@ class _Plan:
                 raise BadInput(f"--type {name}={kind}: no such type; use {one_of(KINDS)}")
         for name in [*self.only, *self.types]:
             if name not in candidates:
-                raise BadInput(f"{source}: has no attribute '{name}'; it has {listing(candidates) or 'none'}")
+                known = f"it has {listing(candidates) or 'none'}" if self.id_column else "check its header line"
+                raise BadInput(f"{source}: has no attribute '{name}'; {known}")
         self.attributes = self.only or [name for name in candidates if name not in NAMELESS]
         self.notes = [
             f"{source}: column '{name}' is an index and was skipped"
@@ -125,7 +126,7 @@ class _Plan:
                 raise BadInput(f"{self.source}: has no rows; at least one user is needed")
             try:
                 attributes[name] = cells if isinstance(cells, Attribute) else attribute_from_cells(
-                    name, cells, self.types.get(name), self.source, from_csv
+                    name, cells, self.types.get(name), str(self.source), from_csv
                 )
             except NotAnAttribute as reason:
                 if name in self.only:
@@ -134,4 +135,4 @@ class _Plan:
         if not attributes:
             why = "; ".join(self.notes) or "add a column of labels"
             raise BadInput(f"{self.source}: holds no attribute that can be used; {why}")
-        return AttributeTable(ids, attributes, self.notes, self.source, self.id_column)
+        return AttributeTable(ids, attributes, self.notes, str(self.source), self.id_column)

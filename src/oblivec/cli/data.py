@@ -17,6 +17,7 @@ from oblivec.datasets import registry
 from oblivec.datasets.attributes import Attribute
 from oblivec.datasets.dataset import Dataset
 from oblivec.datasets.fetch import cache_root
+from oblivec.datasets.interactions import LeaveOneOut
 from oblivec.datasets.splits import DEFAULT_TIE_RULE, TIE_RULES
 
 data = typer.Typer(
@@ -73,9 +74,10 @@ def describe(
     Classes are given by size only, and sizes under ten are not printed.
     """
     dataset = registry.load(name, path=path, root=root)
+    split = dataset.split(tie_rule)
     _show_statistics(dataset)
     _show_attributes(dataset)
-    _show_split(dataset, tie_rule)
+    _show_split(dataset, split)
 
 
 def _show_statistics(dataset: Dataset) -> None:
@@ -96,12 +98,12 @@ def _show_attributes(dataset: Dataset) -> None:
     show_table("Attributes", columns, rows)
 
 
-def _show_split(dataset: Dataset, tie_rule: str) -> None:
-    split = dataset.split(tie_rule)
+def _show_split(dataset: Dataset, split: LeaveOneOut) -> None:
     tested = len(split.tested_users)
+    tied = 100 * dataset.users_decided_by_ties() / max(tested, 1)
     show_table(
         "Leave-one-out", ("tie rule", "training interactions", "tested users", "of them decided by a tie"),
-        [(tie_rule, f"{split.train.nnz:,}", f"{tested:,}", f"{_share(dataset.users_decided_by_ties(), tested):.1f} %")],
+        [(split.tie_rule, f"{split.train.nnz:,}", f"{tested:,}", f"{tied:.1f} %")],
     )
     for note in (*dataset.notes, *dataset.split_notes(split)):
         out().print(f"- {note}", markup=False)
@@ -120,7 +122,3 @@ def _class_sizes(attribute: Attribute) -> str:
         f"<{SMALLEST_CELL}" if size < SMALLEST_CELL else "–" if hide else f"{size:,}"
         for size, hide in zip(sizes, hidden, strict=True)
     )
-
-
-def _share(part: int, whole: int) -> float:
-    return 100 * part / whole if whole else 0.0

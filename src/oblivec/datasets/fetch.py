@@ -6,6 +6,7 @@ import errno
 import hashlib
 import http.client
 import os
+import queue
 import subprocess
 import sys
 import tempfile
@@ -68,6 +69,7 @@ def download(url: str, target: Path, sha256: str) -> Path:
                 return target
             reason = "what arrived is damaged (its SHA-256 is wrong)"
         except urllib.error.HTTPError as problem:
+            problem.close()
             reason = f"the server answered {problem.code}"
             if problem.code < 500:
                 break
@@ -132,21 +134,27 @@ def _read(response: Any) -> bytes:
         raise urllib.error.URLError(problem) from None
 
 
-def _within(seconds: float, work: Callable[[], Any]) -> Any:
-    """Wait for `work` no longer than this: looking up a name has no time limit of its own."""
-    outcome: list[Any] = []
+def _within(seconds: float, open_it: Callable[[], Any]) -> Any:
+    """Wait for a connection no longer than this: looking up a name has no time limit of its own."""
+    outcome: queue.Queue[Any] = queue.Queue()
+    given_up = threading.Event()
 
     def attempt() -> None:
         try:
-            outcome.append(work())
+            connection = open_it()
         except Exception as problem:
-            outcome.append(problem)
+            outcome.put(problem)
+            return
+        if given_up.is_set():
+            connection.close()
+        outcome.put(connection)
 
-    worker = threading.Thread(target=attempt, daemon=True)
-    worker.start()
-    worker.join(seconds)
-    if not outcome:
-        raise TimeoutError(f"within {seconds:g} seconds")
-    if isinstance(outcome[0], Exception):
-        raise outcome[0]
-    return outcome[0]
+    threading.Thread(target=attempt, daemon=True).start()
+    try:
+        found = outcome.get(timeout=seconds)
+    except queue.Empty:
+        given_up.set()
+        raise TimeoutError(f"within {seconds:g} seconds") from None
+    if isinstance(found, Exception):
+        raise found
+    return found

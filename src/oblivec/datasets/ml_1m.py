@@ -1,4 +1,7 @@
-"""MovieLens 1M: 6,040 users, 3,706 rated films, 1,000,209 ratings; the mirror has them in GroupLens's order."""
+"""MovieLens 1M: 6,040 users, 3,706 rated films, 1,000,209 ratings; the mirror has them in GroupLens's order.
+
+Item keys are numbers by first appearance (see `movielens_files`), so the `item-` tie rules go by these here.
+"""
 
 from __future__ import annotations
 

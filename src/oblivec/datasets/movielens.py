@@ -110,9 +110,9 @@ class MovieLens(Entry):
         from safetensors.numpy import save
 
         arrays = {name: np.ascontiguousarray(getattr(tables, name), dtype=np.int64) for name in Tables.ARRAYS}
-        labels = {name: json.dumps(getattr(tables, name)) for name in Tables.LABELS}
+        labels = {name: getattr(tables, name) for name in Tables.LABELS}
         with atomic_path(self._cache_file(root)) as temporary:
-            temporary.write_bytes(save(arrays, labels))
+            temporary.write_bytes(save(arrays, {"labels": json.dumps(labels)}))
         licence = root / self.name / "LICENCE.txt"
         if not licence.exists():
             write_text(licence, f"{self.licence}\n{self.citation}\n")
@@ -127,10 +127,10 @@ class MovieLens(Entry):
             return None
         try:
             with safe_open(path, framework="numpy") as file:
-                about = file.metadata() or {}
+                labels = json.loads((file.metadata() or {})["labels"])
                 tables = Tables(
                     *(file.get_tensor(name) for name in Tables.ARRAYS),
-                    *(tuple(json.loads(about[name])) for name in Tables.LABELS),
+                    *(tuple(labels[name]) for name in Tables.LABELS),
                 )
             if tables.sha256() == self.content_sha256:
                 return tables

@@ -76,10 +76,10 @@ def run(quick: bool = False, files: int | None = None, seed: int = 0) -> dict[st
     }
 
 
-def judge(number: int, seed: int, folder: Path) -> dict[str, Any]:
+def judge(number: int, seed: int, folder: Path, bombs: bool = True) -> dict[str, Any]:
     """Make one file, read it, say what happened."""
     trap = folder / f"trap-{number}"
-    file = malformed_file(number, seed, trap)
+    file = malformed_file(number, seed, trap, bombs)
     path = folder / f"file{file.suffix}"
     path.write_bytes(file.content)
     reader = READERS[file.role]

@@ -27,7 +27,6 @@ N_ROWS, N_DIMENSIONS = 40, 3
 ROLES = ("embeddings", "attributes", "interactions")
 _BOMB_BYTES = 3 << 30
 _BOMB_SHARE = 0.02
-"""Bombs are few because each takes seconds to recognise."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +38,11 @@ class MalformedFile:
     content: bytes
 
 
-def malformed_file(number: int, seed: int, trap: Path) -> MalformedFile:
-    """The `number`-th file. `trap` is what a pickle in it would create."""
+def malformed_file(number: int, seed: int, trap: Path, bombs: bool = True) -> MalformedFile:
+    """The `number`-th file. `trap` is what a pickle in it would create; `bombs` take seconds each to recognise."""
     rng = numpy_rng(seed, "malformed", number)
     role, form, suffix, make = _FORMS[number % len(_FORMS)]
-    mutation = "bomb" if rng.random() < _BOMB_SHARE else str(rng.choice(_MUTATIONS))
+    mutation = "bomb" if bombs and rng.random() < _BOMB_SHARE else str(rng.choice(_MUTATIONS))
     content = make(rng)
     match mutation:
         case "pickle":

@@ -11,16 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from oblivec.errors import BadInput
 from oblivec.files.atomic import atomic_path
-from oblivec.files.ids import refuse_duplicates
+from oblivec.files.ids import id_texts, refuse_duplicates
 from oblivec.files.matrix_tables import TableLayout, read_matrix_table
 from oblivec.files.matrix_writers import write_matrix_csv, write_matrix_parquet
 from oblivec.files.npy import NpyLayout, read_npy, write_npy
+from oblivec.files.objects import column_of
 from oblivec.files.opening import check_readable, suffix_of
 from oblivec.files.table_sources import open_table
 from oblivec.files.tensors import TensorsLayout, read_tensors, write_tensors
@@ -75,7 +77,7 @@ def read_embeddings(path: Path | str, id_column: str | None = None) -> Embedding
     return EmbeddingFile(_checked(stored, str(path)), None, path, suffix, layout=layout)
 
 
-def embeddings_from(values: np.ndarray | torch.Tensor, ids: np.ndarray | None = None) -> EmbeddingFile:
+def embeddings_from(values: np.ndarray | torch.Tensor, ids: Any = None) -> EmbeddingFile:
     """A matrix in memory, held to the same rules as one in a file."""
     array = values.detach().cpu() if isinstance(values, torch.Tensor) else np.asarray(values)
     if isinstance(array, torch.Tensor):
@@ -83,7 +85,7 @@ def embeddings_from(values: np.ndarray | torch.Tensor, ids: np.ndarray | None = 
     if array.ndim != 2 or array.size == 0:
         raise BadInput(f"embeddings: their shape is {array.shape}; give a matrix of users x dimensions")
     if ids is not None:
-        ids = np.array([str(one) for one in ids], dtype=object)
+        ids = id_texts(column_of("ids", ids, "embeddings").chunks, "embeddings", "ids")
         if len(ids) != len(array):
             raise BadInput(f"embeddings: {len(ids)} ids for {len(array)} rows; give one id per row")
     return EmbeddingFile(_checked(array, "embeddings"), ids)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from oblivec.errors import BadInput
-from oblivec.files.ids import listing
+from oblivec.files.ids import id_texts, listing
 from oblivec.files.opening import decoding
 
 EMBEDDINGS, IDS = "embeddings", "ids"
@@ -59,6 +59,8 @@ def read_tensors(path: Path) -> tuple[np.ndarray, np.ndarray | None, TensorsLayo
 
 
 def _ids(path: Path, rows: int, tensor: torch.Tensor | None, text: str | None) -> np.ndarray | None:
+    import pyarrow as pa
+
     if tensor is None and text is None:
         return None
     if tensor is not None and text is not None:
@@ -66,7 +68,7 @@ def _ids(path: Path, rows: int, tensor: torch.Tensor | None, text: str | None) -
     if tensor is not None:
         if tensor.ndim != 1 or tensor.dtype not in _WHOLE:
             raise BadInput(f"{path}: tensor '{IDS}' must be one whole number per row; text ids go into the metadata")
-        ids = np.array([str(number) for number in tensor.tolist()], dtype=object)
+        cells = pa.array(tensor.numpy())
     else:
         try:
             parsed = json.loads(text or "")
@@ -74,10 +76,10 @@ def _ids(path: Path, rows: int, tensor: torch.Tensor | None, text: str | None) -
             parsed = None
         if not isinstance(parsed, list) or not set(map(type, parsed)) <= {str, int}:
             raise BadInput(f"{path}: metadata '{IDS}' must be a JSON list of text or whole numbers, one per row")
-        ids = np.array([str(value).strip() for value in parsed], dtype=object)
-    if len(ids) != rows:
-        raise BadInput(f"{path}: has {len(ids)} ids for {rows} rows; give one id per row")
-    return ids
+        cells = pa.array([str(value) for value in parsed], pa.string())
+    if len(cells) != rows:
+        raise BadInput(f"{path}: has {len(cells)} ids for {rows} rows; give one id per row")
+    return id_texts([cells], path, IDS)
 
 
 def write_tensors(target: Path, matrix: torch.Tensor, layout: TensorsLayout) -> None:

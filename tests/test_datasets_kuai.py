@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oblivec.datasets import kuai, registry
@@ -130,6 +130,7 @@ def test_kuairand_names_missing_files(tmp_path):
         registry.load("kuairand-pure", path=tmp_path)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=80), st.integers(1, 4))
 def test_core_agrees_with_a_slow_oracle(rows, least):
     users, items = np.array(rows).T

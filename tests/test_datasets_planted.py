@@ -76,6 +76,7 @@ def test_strength_is_the_inverse_of_the_bayes_accuracy(kind, wanted, d):
     assert bayes_accuracy(kind, strength, dimensions=d) == pytest.approx(wanted, abs=1e-8)
 
 
+@settings(deadline=None)
 @given(st.integers(2, 30), st.floats(0.1, 5))
 def test_simplex_is_regular_and_centred(classes, distance):
     vertices = simplex(classes, distance)

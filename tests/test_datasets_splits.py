@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oblivec.datasets.interactions import Interactions
@@ -37,6 +37,7 @@ def _oracle(rows, tie_rule):
     return train, test
 
 
+@settings(deadline=None)
 @given(
     rows=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 8), st.integers(0, 3)), min_size=1, max_size=60),
     tie_rule=st.sampled_from(TIE_RULES),

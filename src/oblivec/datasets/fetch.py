@@ -27,7 +27,7 @@ OPEN_SECONDS = 5.0
 """How long a server may take to answer, name look-up included."""
 ATTEMPTS = 3
 PATIENCE_SECONDS = 8.0
-"""No new attempt is begun after this long: an unreachable server must not hold up the next source."""
+"""A server that has not answered for this long is not asked again: it must not hold up the next source."""
 PIP_SECONDS = 300
 _CHUNK_BYTES = 1 << 16
 
@@ -59,8 +59,6 @@ def download(url: str, target: Path, sha256: str) -> Path:
     begun, reason = time.monotonic(), ""
     for attempt in range(ATTEMPTS):
         if attempt:
-            if time.monotonic() - begun > PATIENCE_SECONDS:
-                break
             time.sleep(0.5 * 2 ** (attempt - 1))
         try:
             _download_once(url, target)
@@ -75,6 +73,8 @@ def download(url: str, target: Path, sha256: str) -> Path:
                 break
         except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as problem:
             reason = f"no answer ({getattr(problem, 'reason', None) or problem})"
+            if time.monotonic() - begun > PATIENCE_SECONDS:
+                break
         except _CutShort:
             reason = "the download was cut short"
         detail(f"{url}: {reason}, attempt {attempt + 1} of {ATTEMPTS}")

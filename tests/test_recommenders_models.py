@@ -31,6 +31,11 @@ class TestNCF(RecommenderContract):
             logits = trainer._logits(rows, model.tensors["items"].repeat(40, 1)).view(40, 20)
         torch.testing.assert_close(model.scores(EVERYONE), logits, rtol=1e-4, atol=1e-5)
 
+    def test_the_hardest_candidate_has_the_highest_score(self, model: Recommender, split: LeaveOneOut) -> None:
+        trainer: Any = model._refit_trainer(split, 0, torch.device("cpu"))
+        chosen = trainer._hardest(EVERYONE, torch.arange(20).expand(40, 20))
+        assert torch.equal(chosen, model.scores(EVERYONE).argmax(1))
+
     def test_both_user_tables_are_exposed(self, model: Recommender) -> None:
         assert list(model.user_blocks.items()) == [("gmf", 8), ("mlp", 8)]
         for block in (slice(0, 8), slice(8, 16)):

@@ -26,7 +26,9 @@ class NCFConfig(RecommenderConfig):
     epochs: int = Field(20, ge=1)
     """Passes over the training interactions."""
     negatives: int = Field(4, ge=1)
-    """Unseen items drawn per seen one, afresh each epoch."""
+    """Unseen items trained on per seen one, afresh each epoch."""
+    candidates: int = Field(1, ge=1)
+    """Unseen items drawn for each of those, of which the one scored highest is taken; 1 is plain uniform sampling."""
     hidden: tuple[int, ...] = Field((64, 32, 16), min_length=1)
     """Widths of the MLP branch's layers."""
     l2: float = Field(0.0, ge=0)
@@ -51,9 +53,10 @@ class _Fit(Trainer):
         self.draws = torch_rng(seed, "ncf", "draws", *trained, device=device)
 
     def epoch(self) -> float:
-        repeats = self.config.negatives
+        repeats, choices = self.config.negatives, self.config.candidates
         users = self.pairs.users.repeat(1 + repeats)
-        items = torch.cat([self.pairs.items, self.pairs.negatives(self.pairs.users.repeat(repeats), self.draws)])
+        unseen = self.pairs.negatives(self.pairs.users.repeat(repeats).repeat_interleave(choices), self.draws)
+        items = torch.cat([self.pairs.items[:, None].expand(-1, choices), unseen.view(-1, choices)])
         labels = torch.zeros(len(users), device=users.device)
         labels[: len(self.pairs)] = 1.0
         total = torch.zeros((), device=users.device)
@@ -62,7 +65,7 @@ class _Fit(Trainer):
         return float(total / max(len(users), 1))
 
     def _step(self, users: Tensor, items: Tensor, labels: Tensor) -> Tensor:
-        user_rows, item_rows = self.values["users"][users], self.values["items"][items]
+        user_rows, item_rows = self.values["users"][users], self.values["items"][self._hardest(users, items)]
         logits = self._logits(user_rows, item_rows)
         loss = F.binary_cross_entropy_with_logits(logits, labels)
         norms = user_rows.square().sum() + item_rows.square().sum()
@@ -70,6 +73,16 @@ class _Fit(Trainer):
         (loss + self.config.l2 / 2 * norms / len(users)).backward()
         self.optimizer.step()
         return loss.detach()
+
+    @torch.no_grad()
+    def _hardest(self, users: Tensor, items: Tensor) -> Tensor:
+        """Of each row of candidate items the one scored highest; a seen item is its own only candidate."""
+        choices = items.shape[1]
+        if choices == 1:
+            return items[:, 0]
+        rows = self.values["users"][users].repeat_interleave(choices, dim=0)
+        scores = self._logits(rows, self.values["items"][items.reshape(-1)]).view(-1, choices)
+        return items.gather(1, scores.argmax(1, keepdim=True))[:, 0]
 
     def _logits(self, users: Tensor, items: Tensor) -> Tensor:
         d = self.config.dimensions

@@ -192,6 +192,10 @@ def test_missing_files_and_columns_are_named(tmp_path):
     (atomic / "ml-1m.user").write_text("user_id:token\tage:float\tgender:token\toccupation:float\n1\t1\tF\t1\n")
     with pytest.raises(BadInput, match="has no column 'timestamp'"):
         registry.load("ml-1m", path=atomic)
+    (atomic / "ml-1m.user").write_text("1m_4711\t1\tF\t10\n")
+    with pytest.raises(BadInput, match="has no column 'user_id'") as caught:
+        registry.load("ml-1m", path=atomic)
+    assert "4711" not in str(caught.value)
 
 
 def test_a_truncated_archive_is_called_damaged(tmp_path):

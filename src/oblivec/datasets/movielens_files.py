@@ -108,8 +108,8 @@ class _Table:
     columns: dict[str, Any]
 
     def column(self, name: str) -> Any:
-        if name not in self.columns:
-            raise BadInput(f"{self.where}: has no column '{name}'; its columns are {', '.join(self.columns)}")
+        if name not in self.columns:  # what it has instead is not said: without its header, that would be ids
+            raise BadInput(f"{self.where}: has no column '{name}'; give the file as it was published")
         return self.columns[name]
 
     def numbers(self, name: str) -> np.ndarray:

@@ -12,8 +12,10 @@ from contextlib import contextmanager
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 
 class _Voice:
@@ -50,14 +52,15 @@ def detail(message: str) -> None:
 def show_table(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], caption: str | None = None
 ) -> None:
-    """The one table style: text columns left, everything else right."""
+    """The one table style: text columns left, everything else right. All text is shown as it is, brackets included."""
     rows = [[str(cell) for cell in row] for row in rows]
-    table = Table(title=title, box=SIMPLE_HEAD, title_justify="left", caption=caption, caption_justify="left")
+    table = Table(title=escape(title), box=SIMPLE_HEAD, title_justify="left", caption_justify="left")
+    table.caption = None if caption is None else escape(caption)
     for i, column in enumerate(columns):
         numeric = bool(rows) and all(row[i][:1] in "0123456789+-–—." or not row[i] for row in rows)
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+        table.add_column(escape(column), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))
     out().print(table)
 
 

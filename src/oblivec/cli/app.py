@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
 
 import typer
 
@@ -19,6 +22,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+PACKAGE = Path(__file__).parents[1]
 
 # Recent Typers carry their own copy of click, older ones use the installed one; usage errors share this base.
 _UsageProblem: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -57,7 +62,24 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return stop.exit_code
     except (typer.Abort, KeyboardInterrupt):
         return _fail("interrupted", 130)
+    except BrokenPipeError:
+        # Whoever read our output (`| head`) has gone: nobody is left to tell, and the interpreter must not try.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as problem:
+        return _our_fault(problem)
     return result if isinstance(result, int) else 0
+
+
+def _our_fault(problem: Exception) -> int:
+    """One line that names the place. What the exception says may quote an id or a label: only `--verbose` shows it."""
+    if voice.verbose:
+        traceback.print_exception(problem)
+    frames = traceback.extract_tb(problem.__traceback__)
+    place = next((frame for frame in reversed(frames) if Path(frame.filename).is_relative_to(PACKAGE)), frames[-1])
+    where = f"{type(problem).__name__} in {Path(place.filename).name}, line {place.lineno}"
+    advice = "" if voice.verbose else "; run it again with --verbose for the traceback, which may quote your data"
+    return _fail(f"internal error: {where}{advice}", 1)
 
 
 def _fail(message: str, code: int) -> int:

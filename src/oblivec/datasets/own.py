@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oblivec.datasets.dataset import Dataset, attribute_notes
-from oblivec.datasets.entry import Entry
+from oblivec.datasets.entry import NEEDS_PATH, Entry
 from oblivec.datasets.interactions import Interactions
 from oblivec.errors import BadInput
 from oblivec.files.matching import locate
@@ -60,7 +60,7 @@ class OwnEntry(Entry):
         return own(interactions, _find(path, "attributes"))
 
     def presence(self, root: Path) -> str:
-        return "needs --path"
+        return NEEDS_PATH
 
 
 def _find(folder: Path, name: str) -> Path | None:

@@ -46,19 +46,20 @@ def distinct(chunks: Iterable[Any], kind: pa.DataType) -> tuple[np.ndarray, Any]
     """
     import pyarrow as pa
 
-    codes, labels, offset = [], [], 0
-    for chunk in chunks:
-        encoded = chunk if pa.types.is_dictionary(chunk.type) else _plain(chunk).dictionary_encode()
-        indices = encoded.indices.cast(pa.int64()).fill_null(-1 - offset).to_numpy(zero_copy_only=False)
-        codes.append(indices + offset)
-        labels.append(_plain(encoded.dictionary))
-        offset += len(encoded.dictionary)
-    if not codes:
+    encoded = [chunk if pa.types.is_dictionary(chunk.type) else _plain(chunk).dictionary_encode() for chunk in chunks]
+    if not encoded:
         return np.empty(0, np.int64), pa.array([], kind)
-    merged = pa.concat_arrays(labels).dictionary_encode()
-    # The last entry stands for null: index -1 reads it.
-    renumber = np.append(merged.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False), -1)
-    return renumber[np.concatenate(codes)], merged.dictionary
+    merged = pa.concat_arrays([_plain(chunk.dictionary) for chunk in encoded]).dictionary_encode()
+    renumber = merged.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    codes = np.empty(sum(map(len, encoded)), np.int64)
+    row = offset = 0
+    for chunk in encoded:
+        size = len(chunk.dictionary)
+        # One entry more than the dictionary has, for null: index -1 reads it.
+        own = np.append(renumber[offset:offset + size], -1)
+        codes[row:row + len(chunk)] = own[chunk.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)]
+        row, offset = row + len(chunk), offset + size
+    return codes, merged.dictionary
 
 
 def _plain(values: Any) -> Any:

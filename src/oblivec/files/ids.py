@@ -8,6 +8,7 @@ since such a file cannot tell a number from text. Ids are never quoted in a mess
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,10 +93,19 @@ def text_form(cells: Any, source: object, column: str, from_csv: bool = False) -
 
 
 def refuse_duplicates(ids: np.ndarray, source: object, column: str) -> None:
-    """Every id once. A dictionary numbers ids in order of appearance, so row i has number i until one repeats."""
+    """Every id once.
+
+    Texts that are different numbers are different texts, and numbers are quickly sorted; only where that does not
+    settle it are the texts compared. A dictionary numbers them as they appear: row i has number i until one repeats.
+    """
     import pyarrow as pa
 
-    codes = pa.array(ids, pa.large_string()).dictionary_encode().indices.to_numpy()
+    texts = pa.array(ids, pa.large_string())
+    with suppress(pa.ArrowInvalid):
+        numbers = np.sort(texts.cast(pa.int64()).to_numpy())
+        if (numbers[1:] != numbers[:-1]).all():
+            return
+    codes = texts.dictionary_encode().indices.to_numpy()
     repeats = codes != np.arange(len(codes))
     if repeats.any():
         row = first_row(repeats)

@@ -51,12 +51,11 @@ def read_interactions(path: Path | str, *, id_column: str | None = None) -> Inte
             hint = ", or name it with --id-column" if name == USER_ID else ""
             raise BadInput(f"{table.path}: has no column '{name}'; add it to the header line{hint}")
     optional = [name for name in (TIMESTAMP, SPLIT) if name in table.names]
-    columns = dict(
-        zip([USER_ID, ITEM_ID, *optional], table.columns([user_column, ITEM_ID, *optional], encode=True), strict=True)
-    )
-    if len(columns[USER_ID]) == 0:
+    wanted = [user_column, ITEM_ID, *optional]
+    columns = dict(zip(wanted, table.columns(wanted, encode=(user_column, ITEM_ID, SPLIT)), strict=True))
+    if len(columns[ITEM_ID]) == 0:
         raise BadInput(f"{table.path}: has no rows; at least one interaction is needed")
-    users, user_keys = _keys(table, user_column, columns[USER_ID])
+    users, user_keys = _keys(table, user_column, columns[user_column])
     items, item_keys = _keys(table, ITEM_ID, columns[ITEM_ID])
     return InteractionTable(
         users, items, user_keys, item_keys,
@@ -90,25 +89,25 @@ def _is_test(table: TableSource, cells: Any) -> np.ndarray:
 
 
 def _timestamps(table: TableSource, cells: Any) -> np.ndarray:
-    """Distinct timestamps are parsed once each; the first row with one that cannot be is named."""
+    """All whole numbers, or all numbers, or all moments; the first row with a time that does not fit is named."""
     import pyarrow as pa
 
     fault = "has no readable time; use a number (seconds) or a date and time like 2024-05-31T12:00:00"
-    codes, labels = _distinct(table, TIMESTAMP, cells)
-    _refuse_where(codes < 0, table, TIMESTAMP, fault)
-    if is_text(labels.type):
-        labels = _parse_times(labels)
-        if labels is None:
-            raise BadInput(f"{table.path}: column '{TIMESTAMP}', row {_first_unparsable(cells)} {fault}")
-    if pa.types.is_timestamp(labels.type) or pa.types.is_date(labels.type):
-        labels = labels.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
-    elif not (pa.types.is_integer(labels.type) or pa.types.is_floating(labels.type)):
+    if cells.null_count:
+        _refuse_where(np.asarray(cells.is_null()), table, TIMESTAMP, fault)
+    stored = cells.type.value_type if pa.types.is_dictionary(cells.type) else cells.type
+    times = _parse_times(cells) if is_text(stored) else cells
+    if times is None:
+        raise BadInput(f"{table.path}: column '{TIMESTAMP}', row {_first_unparsable(cells)} {fault}")
+    if pa.types.is_timestamp(times.type) or pa.types.is_date(times.type):
+        times = times.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+    elif not (pa.types.is_integer(times.type) or pa.types.is_floating(times.type)):
         raise BadInput(f"{table.path}: column '{TIMESTAMP}', row 1 {fault}")
-    times = labels.to_numpy(zero_copy_only=False)[codes]
-    if times.dtype.kind == "f":
-        _refuse_where(~np.isfinite(times), table, TIMESTAMP, fault)
-        return times.astype(np.float64)
-    return times.astype(np.int64)
+    numbers = times.to_numpy()
+    if numbers.dtype.kind == "f":
+        _refuse_where(~np.isfinite(numbers), table, TIMESTAMP, fault)
+        return numbers.astype(np.float64, copy=False)
+    return numbers.astype(np.int64, copy=False)
 
 
 def _distinct(table: TableSource, name: str, cells: Any) -> tuple[np.ndarray, Any]:
@@ -117,14 +116,20 @@ def _distinct(table: TableSource, name: str, cells: Any) -> tuple[np.ndarray, An
     return distinct(cells.chunks, cells.type)
 
 
-def _parse_times(texts: Any) -> Any | None:
-    """All texts as whole numbers, or all as numbers, or all as moments; None when none of these fits all."""
+def _parse_times(cells: Any) -> Any | None:
+    """Texts as whole numbers, else as numbers, else as moments; None when none of these fits all."""
     import pyarrow as pa
 
-    texts = compute().utf8_trim_whitespace(texts)
+    trim = compute().utf8_trim_whitespace
+
+    def parse(chunk: Any) -> Any:
+        if pa.types.is_dictionary(chunk.type):
+            return trim(chunk.dictionary).cast(kind).take(chunk.indices)
+        return trim(chunk).cast(kind)
+
     for kind in (pa.int64(), pa.float64(), pa.timestamp("us"), pa.timestamp("us", "UTC")):
         try:
-            return texts.cast(kind)
+            return pa.chunked_array([parse(chunk) for chunk in cells.chunks], kind)
         except pa.ArrowInvalid:
             continue
     return None
@@ -132,11 +137,13 @@ def _parse_times(texts: Any) -> Any | None:
 
 def _first_unparsable(cells: Any) -> int:
     """The first row whose time does not fit with those before it, found by halving."""
+    import pyarrow as pa
+
     codes, labels = distinct(cells.chunks, cells.type)
-    good, bad = 0, len(cells)
+    good, bad = 0, len(codes)
     while bad - good > 1:
         half = (good + bad) // 2
-        if _parse_times(labels.take(np.unique(codes[:half]))) is None:
+        if _parse_times(pa.chunked_array([labels.take(np.unique(codes[:half]))])) is None:
             bad = half
         else:
             good = half

@@ -93,7 +93,14 @@ class _Collector:
     def matrix(self) -> np.ndarray:
         if self._rows == 0:
             raise BadInput(f"{self.source.path}: has no rows; at least one is needed")
-        return self._parts[0] if len(self._parts) == 1 else np.concatenate(self._parts)
+        if len(self._parts) == 1:
+            return self._parts[0]
+        whole = np.empty((self._rows, self._parts[0].shape[1]))
+        while self._parts:  # each part is let go as soon as it is copied
+            block = self._parts.pop()
+            self._rows -= len(block)
+            whole[self._rows:self._rows + len(block)] = block
+        return whole
 
     def _store(self, block: np.ndarray) -> None:
         if self.source.rows is None:

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from oblivec.errors import BadInput
 
-_MIB = 1 << 20
-_FREE_BYTES = 1024 * _MIB
+_FREE_BYTES = 256 << 20
 _MOST_EXPANSION = 100
 
 _WHY_NOT = {
@@ -83,7 +82,7 @@ def decoding(path: Path, form: str) -> Iterator[None]:
 
 
 def unpacked_limit(path: Path) -> int:
-    """Bytes a compressed file may grow to in memory before it is taken for a bomb: 1 GiB, or 100 times its size."""
+    """Bytes a compressed file may grow to in memory before it is taken for a bomb: 256 MiB, or 100 times its size."""
     return max(_FREE_BYTES, _MOST_EXPANSION * os.path.getsize(path))
 
 

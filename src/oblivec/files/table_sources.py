@@ -10,7 +10,7 @@ empty cell.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,8 +45,8 @@ class TableSource:
     def is_csv(self) -> bool:
         return self.suffix != ".parquet"
 
-    def batches(self, columns: Sequence[str], encode: bool = False) -> Iterator[list[Any]]:
-        """The arrays of `columns`, batch by batch. `encode` asks for CSV cells as dictionaries: each text once."""
+    def batches(self, columns: Sequence[str], encode: Collection[str] = ()) -> Iterator[list[Any]]:
+        """The arrays of `columns`, batch by batch. Those to `encode` come from CSV as dictionaries: each text once."""
         positions = [self.names.index(name) for name in columns]
         stored = [self.schema.names[position] for position in positions]
         reader = _csv_batches(self, stored, encode) if self.is_csv else _parquet_batches(self, stored)
@@ -57,7 +57,7 @@ class TableSource:
         if self.rows is not None and rows != self.rows:
             raise BadInput(f"{self.path}: is not a readable Parquet file (damaged or cut short); write it again")
 
-    def columns(self, names: Sequence[str], encode: bool = False) -> list[pa.ChunkedArray]:
+    def columns(self, names: Sequence[str], encode: Collection[str] = ()) -> list[pa.ChunkedArray]:
         """The whole of `names`."""
         import pyarrow as pa
 
@@ -93,13 +93,15 @@ def _csv_schema(path: Path, suffix: str) -> pa.Schema:
 
 
 def _open_csv(
-    path: Path, suffix: str, schema: pa.Schema | None = None, columns: Sequence[str] | None = None, encode: bool = False
+    path: Path, suffix: str, schema: pa.Schema | None = None, columns: Sequence[str] | None = None,
+    encode: Collection[str] = (),
 ) -> Any:
     """Without a schema, to find out about the columns. On one thread, so that Arrow knows which row is broken."""
     import pyarrow as pa
     from pyarrow import csv
 
-    text = pa.dictionary(pa.int32(), pa.string()) if encode else pa.string()
+    once = pa.dictionary(pa.int32(), pa.string())
+    types = {name: once if name.strip() in encode else pa.string() for name in (schema.names if schema else ())}
     stream = pa.OSFile(str(path))
     return csv.open_csv(
         pa.CompressedInputStream(stream, "gzip") if suffix == ".csv.gz" else stream,
@@ -108,8 +110,8 @@ def _open_csv(
             newlines_in_values=True, ignore_empty_lines=schema is None or len(schema) > 1
         ),
         convert_options=csv.ConvertOptions(
-            column_types=dict.fromkeys(schema.names, text) if schema is not None else None,
-            include_columns=columns, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=True,
+            column_types=types, include_columns=columns, null_values=[""], strings_can_be_null=True,
+            quoted_strings_can_be_null=True,
         ),
     )
 
@@ -132,7 +134,7 @@ def _decoding_csv(path: Path) -> Iterator[None]:
             ) from None
 
 
-def _csv_batches(source: TableSource, columns: Sequence[str], encode: bool) -> Iterator[pa.RecordBatch]:
+def _csv_batches(source: TableSource, columns: Sequence[str], encode: Collection[str]) -> Iterator[pa.RecordBatch]:
     wanted = list(dict.fromkeys([*columns, source.schema.names[-1]]))
     last: str | None = None
     unpacked = 0

@@ -59,7 +59,7 @@ def read_attributes(
     """
     table = open_table(path)
     plan = _Plan(table.names, id_column, types, only, table.path)
-    columns = dict(zip(plan.columns, table.columns(plan.columns, encode=True), strict=True))
+    columns = dict(zip(plan.columns, table.columns(plan.columns, plan.attributes), strict=True))
     return plan.carry_out(columns, from_csv=table.is_csv)
 
 

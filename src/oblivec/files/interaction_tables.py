@@ -124,8 +124,8 @@ def _parse_times(cells: Any) -> Any | None:
 
     def parse(chunk: Any) -> Any:
         if pa.types.is_dictionary(chunk.type):
-            return trim(chunk.dictionary).cast(kind).take(chunk.indices)
-        return trim(chunk).cast(kind)
+            return parse(chunk.dictionary).take(chunk.indices)
+        return trim(chunk.cast(pa.large_string())).cast(kind)
 
     for kind in (pa.int64(), pa.float64(), pa.timestamp("us"), pa.timestamp("us", "UTC")):
         try:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 TABLE_SUFFIXES = (".csv", ".csv.gz", ".parquet")
 _CSV_BLOCK_BYTES = 8 << 20
 _PARQUET_BATCH_ROWS = 1 << 16
+_PARQUET_BUFFER_BYTES = 1 << 18
+"""Of each column; without it, the whole file is held beside the result."""
 _BYTES_PER_VALUE = 8
 
 
@@ -181,7 +183,8 @@ def _parquet_batches(source: TableSource, stored: Sequence[str]) -> Iterator[pa.
     from pyarrow import parquet
 
     texts = [name for name in stored if source.schema.field(name).type in (pa.string(), pa.large_string())]
-    with decoding(source.path, "Parquet"), parquet.ParquetFile(source.path, read_dictionary=texts) as file:
+    options: Any = {"read_dictionary": texts, "pre_buffer": False, "buffer_size": _PARQUET_BUFFER_BYTES}
+    with decoding(source.path, "Parquet"), parquet.ParquetFile(source.path, **options) as file:
         for batch in file.iter_batches(_PARQUET_BATCH_ROWS, columns=list(stored), use_threads=False):
             batch.validate(full=True)
             yield batch

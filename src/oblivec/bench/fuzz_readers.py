@@ -24,7 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from oblivec.bench.malformed import CANARY, malformed_file
+from oblivec.bench.malformed import malformed_file
+from oblivec.bench.sample_files import CANARY
 from oblivec.console import progress, say, show_table
 from oblivec.errors import BadInput
 from oblivec.files.atomic import write_json

@@ -1,5 +1,6 @@
 """The command line: thin. Parse, call, print."""
 
+from oblivec.cli import bench as bench
 from oblivec.cli import data as data  # each command module registers itself
 from oblivec.cli import doctor as doctor
 from oblivec.cli import train as train

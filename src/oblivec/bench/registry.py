@@ -1,0 +1,84 @@
+"""The benchmarks by name: a module of this package that has `run(quick=False)` is one, with no other registration.
+
+`run` returns plain data for the JSON. Where a module also has `show(result)`, that prints its table; where not, every
+number in the result is listed under its path.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import time
+from collections.abc import Iterator, Mapping
+from types import ModuleType
+from typing import Any
+
+from oblivec import bench
+from oblivec.console import show_table
+from oblivec.errors import BadInput
+from oblivec.machine import describe_machine
+
+
+def benchmarks() -> dict[str, str]:
+    """Name and one line of every benchmark, by name."""
+    found = {_name(info.name): _module(info.name) for info in pkgutil.iter_modules(bench.__path__)}
+    return {name: _one_line(module) for name, module in sorted(found.items()) if callable(getattr(module, "run", None))}
+
+
+def run_benchmark(name: str, quick: bool = False) -> dict[str, Any]:
+    """Run one benchmark: its result, how long it took, the command that repeats it and the machine it ran on."""
+    module = _benchmark(name)
+    start = time.perf_counter()
+    result = module.run(quick=quick)
+    return {
+        "benchmark": name, "command": f"oblivec bench {name}" + (" --quick" if quick else ""),
+        "machine": describe_machine(), "seconds": round(time.perf_counter() - start, 1), "result": result,
+    }
+
+
+def show_benchmark(name: str, record: Mapping[str, Any]) -> None:
+    """The result as a table, with the machine it holds for."""
+    module = _benchmark(name)
+    if callable(getattr(module, "show", None)):
+        module.show(record["result"])
+    else:
+        show_table(name, ("what", "result"), _leaves(record["result"]))
+    machine = ", ".join(f"{key} {value}" for key, value in record["machine"].items() if value is not None)
+    show_table(record["command"], ("seconds", "machine"), [(record["seconds"], machine)])
+
+
+def check_names(names: list[str]) -> None:
+    """Refuse unknown names before the first benchmark runs."""
+    for name in names:
+        _benchmark(name)
+
+
+def _benchmark(name: str) -> ModuleType:
+    known = benchmarks()
+    if name not in known:
+        raise BadInput(f"no benchmark '{name}'; there are {', '.join(known)}")
+    return _module(name.replace("-", "_"))
+
+
+def _module(name: str) -> ModuleType:
+    return importlib.import_module(f"{bench.__name__}.{name}")
+
+
+def _name(module: str) -> str:
+    return module.replace("_", "-")
+
+
+def _one_line(module: ModuleType) -> str:
+    return (module.__doc__ or "").strip().partition("\n")[0]
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Every number, word and yes or no of a nested result, under the path that leads to it."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list | tuple):
+        for number, inner in enumerate(value):
+            yield from _leaves(inner, f"{path}[{number}]")
+    else:
+        yield path, f"{value:.4g}" if isinstance(value, float) else str(value)

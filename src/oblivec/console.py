@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TextIO
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -16,6 +17,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
+
+
+PLAIN_WIDTH = 160
 
 
 class _Voice:
@@ -30,17 +34,29 @@ voice = _Voice()
 
 def out() -> Console:
     """Where results go. Built on each call so that redirected streams are respected."""
-    return Console(file=sys.stdout, highlight=False, soft_wrap=not sys.stdout.isatty())
+    return _console(sys.stdout)
 
 
 def err() -> Console:
-    return Console(file=sys.stderr, highlight=False, soft_wrap=not sys.stderr.isatty())
+    return _console(sys.stderr)
+
+
+def _console(stream: TextIO) -> Console:
+    """A file or a pipe has no width of its own: tables get room, text is left unbroken."""
+    plain = not stream.isatty()
+    return Console(file=stream, highlight=False, soft_wrap=plain, width=PLAIN_WIDTH if plain else None)
 
 
 def say(message: str) -> None:
     """A remark a user should read, unless `--quiet`."""
     if not voice.quiet:
         err().print(message, markup=False)
+
+
+def heading(text: str) -> None:
+    """The title of a step in a longer story, unless `--quiet`."""
+    if not voice.quiet:
+        err().print(f"\n{text}", style="bold", markup=False)
 
 
 def detail(message: str) -> None:

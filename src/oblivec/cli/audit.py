@@ -29,7 +29,7 @@ from oblivec.recommenders.storage import USERS_FILE
 from oblivec.recommenders.storage import load as load_model
 
 VERDICTS = {
-    "leaks": "LEAKS", "below_chance": "LEAKS (sign flipped: below chance)", "at_chance": "at chance",
+    "leaks": "leaks", "below_chance": "leaks (below chance)", "at_chance": "at chance",
     "undecided": "undecided",
 }
 _THREAT_HELP = "What the attacker holds; repeatable: " + "; ".join(
@@ -198,17 +198,23 @@ def show(result: AuditResult) -> None:
         caption=f"{shown}. p counts all attackers and attributes. margin {100 * result.margin:g} points, "
                 f"protocol {result.protocol}, seed {result.seed}",
     )
+    for threat in result.threats.values():
+        for found in threat.attributes.values():
+            if found.users_to_decide is not None:
+                say(f"{found.name}: about {found.users_to_decide:,} labelled users would decide; "
+                    f"a leak of {_points(found.smallest_leak, found)} would most likely have been seen with these")
+
+
+def _points(distance: float, found: AttributeResult) -> str:
+    return f"{distance:.3f} (R2)" if found.continuous else f"{100 * distance:.1f} points"
 
 
 def _row(found: AttributeResult) -> list[str]:
     worst = found.attackers[found.worst]
     unit = 1 if found.continuous else 100
     digits = ".3f" if found.continuous else ".1f"
-    verdict = VERDICTS[found.verdict]
-    if found.users_to_decide is not None:
-        verdict += f" (about {found.users_to_decide:,} users would tell)"
     return [
-        found.name, verdict, f"{unit * found.chance:{digits}}", f"{unit * worst.score:{digits}}", found.worst,
+        found.name, VERDICTS[found.verdict], f"{unit * found.chance:{digits}}", f"{unit * worst.score:{digits}}", found.worst,
         f"{unit * worst.ci[0]:{digits}} to {unit * worst.ci[1]:{digits}}",
         f"{found.p_value:.4f}" if found.p_value >= 0.001 else "<0.001", f"{found.n:,}",
     ]

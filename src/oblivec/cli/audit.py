@@ -214,7 +214,8 @@ def _row(found: AttributeResult) -> list[str]:
     unit = 1 if found.continuous else 100
     digits = ".3f" if found.continuous else ".1f"
     return [
-        found.name, VERDICTS[found.verdict], f"{unit * found.chance:{digits}}", f"{unit * worst.score:{digits}}", found.worst,
+        found.name, VERDICTS[found.verdict], f"{unit * found.chance:{digits}}", f"{unit * worst.score:{digits}}",
+        found.worst,
         f"{unit * worst.ci[0]:{digits}} to {unit * worst.ci[1]:{digits}}",
         f"{found.p_value:.4f}" if found.p_value >= 0.001 else "<0.001", f"{found.n:,}",
     ]

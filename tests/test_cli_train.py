@@ -160,8 +160,7 @@ def test_a_failed_write_leaves_the_old_model(tables: tuple[Path, Path], tmp_path
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("oblivec.recommenders.export._write_csv", full)
-    with pytest.raises(OSError, match="space"):
-        train(tables, out, "--seed", "1", "--quiet")
+    assert train(tables, out, "--seed", "1", "--quiet") == 1
     assert (out / "users.safetensors").read_bytes() == before
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 

@@ -13,7 +13,7 @@ import torch
 from oblivec.audit.report import render_report
 from oblivec.audit.result import AuditResult
 from oblivec.audit.run import audit
-from oblivec.audit.wording import BADGES, answer, headline
+from oblivec.audit.wording import BADGES, answer, headline, hundred
 from oblivec.console import err, heading, say, show_table
 from oblivec.datasets import registry
 from oblivec.datasets.dataset import Dataset
@@ -31,7 +31,7 @@ DATASET, LAST_RESORT = "ml-100k", "synthetic"
 MODEL = "lightgcn"
 ATTRIBUTES = ("gender", "age")
 SETTINGS: dict[str, Any] = {"epochs": 30, "learning_rate": 5e-3, "steps_per_epoch": 100}
-"""Fewer and longer steps than the default: half a minute. Chosen on ML-100K's last training items, not on the test's."""
+"""Fewer and longer steps than the default: half a minute. Chosen on the last training items of ML-100K."""
 
 
 @dataclass(frozen=True)
@@ -142,8 +142,9 @@ def _audit(
     rows = []
     for name, result in results.items():
         told = answer(result, found.margin)
-        rows.append((name, BADGES[result.verdict][1], told.guessing, told.best, result.worst))
-    columns = ("attribute", "verdict", "guessing", "attacker", "which attacker")
+        low, high = (hundred(rate, told.digits) for rate in result.attackers[result.worst].ci)
+        rows.append((name, BADGES[result.verdict][1], told.guessing, told.best, f"{low} to {high}", result.worst))
+    columns = ("attribute", "verdict", "guessing", "attacker", "95 % interval", "which attacker")
     show_table("Out of 100 users drawn evenly from the classes, how many are guessed right", columns, rows)
     say(headline([result.verdict for result in results.values()]))
     return found

@@ -24,6 +24,7 @@ app = typer.Typer(
 )
 
 PACKAGE = Path(__file__).parents[1]
+INTERRUPTED = 130
 
 # Recent Typers carry their own copy of click, older ones use the installed one; usage errors share this base.
 _UsageProblem: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -61,13 +62,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except typer.Exit as stop:
         return stop.exit_code
     except (typer.Abort, KeyboardInterrupt):
-        return _fail("interrupted", 130)
+        result = INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output (`| head`) has gone: nobody is left to tell, and the interpreter must not try.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as problem:
         return _our_fault(problem)
+    if result == INTERRUPTED:  # recent Typers turn Ctrl-C into this number, older ones raise
+        return _fail("interrupted", INTERRUPTED)
     return result if isinstance(result, int) else 0
 
 

@@ -1,7 +1,8 @@
 # Everything a newcomer needs: make setup, make demo, make test, make test-all, make lint.
 PYTHON ?= python3
-# torch first and pinned, so that no CUDA build is pulled where none is wanted; override TORCH= on a GPU machine.
-TORCH ?= torch==2.13.0
+# The CPU build of torch first, so that no CUDA build is pulled where none is wanted; where the package index has no such
+# build, whatever torch it has. On a GPU machine: make setup TORCH=torch
+TORCH ?= torch==2.13.0+cpu
 BIN := .venv/bin
 
 .PHONY: setup demo test test-all lint format clean
@@ -10,7 +11,8 @@ setup: .venv/.ready
 
 .venv/.ready: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/pip install --quiet "$(TORCH)"
+	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/pip install --quiet "$(TORCH)" \
+		|| $(BIN)/pip install --quiet "torch>=2.4,<3"
 	$(BIN)/pip install --quiet --editable ".[dev]"
 	touch $@
 
@@ -24,11 +26,11 @@ test-all: setup
 	$(BIN)/python -m pytest
 
 lint: setup
-	$(BIN)/ruff check .
+	$(BIN)/ruff check src tests
 	$(BIN)/pyright
 
 format: setup
-	$(BIN)/ruff check --fix .
+	$(BIN)/ruff check --fix src tests
 
 clean:
 	rm -rf .venv build dist demo-output

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from pydantic import Field
-from scipy.sparse import csr_matrix, diags
+from scipy.sparse import bmat, csr_matrix, diags
 from torch import Tensor
 
 from oblivec.datasets.interactions import LeaveOneOut
@@ -24,6 +24,8 @@ from oblivec.recommenders.sampling import Pairs, adam, batches
 
 
 class LightGCNConfig(RecommenderConfig):
+    batch_size: int = Field(4096, ge=1)
+    """Training pairs per step, at most."""
     layers: int = Field(3, ge=0)
     """Propagation steps; the final embedding is the mean over layers 0 to this."""
     l2: float = Field(1e-4, ge=0)
@@ -38,29 +40,26 @@ class LightGCNConfig(RecommenderConfig):
 
 
 class Graph:
-    """The normalised bipartite adjacency, kept as its two halves in CSR form (int32: what the CPU kernel wants).
+    """The normalised adjacency of users (first) and items, stacked, in CSR form (int32: what the CPU kernel wants).
 
     Propagation is a polynomial of a symmetric matrix, hence symmetric itself: the gradient passes back through the
     very same function, and nothing needs to be stored for it.
     """
 
     def __init__(self, train: csr_matrix, layers: int, device: torch.device | str):
-        matrix = csr_matrix(train, dtype=np.float64)
-        scale = [1.0 / np.sqrt(np.maximum(np.asarray(matrix.sum(axis)).ravel(), 1.0)) for axis in (1, 0)]
-        normalised = csr_matrix(diags(scale[0]) @ matrix @ diags(scale[1]), dtype=np.float32)
+        seen = csr_matrix(train, dtype=np.float64)
+        adjacency = csr_matrix(bmat([[None, seen], [seen.T, None]]))
+        scale = diags(1.0 / np.sqrt(np.maximum(np.asarray(adjacency.sum(1)).ravel(), 1.0)))
         self._layers = layers
-        self._to_users = _csr_tensor(normalised, device)
-        self._to_items = _csr_tensor(csr_matrix(normalised.T), device)
+        self._adjacency = _csr_tensor(csr_matrix(scale @ adjacency @ scale, dtype=np.float32), device)
 
-    def propagate(self, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean over layers 0..L of A^l applied to the stacked tables, by Horner's rule."""
-        total_users, total_items = users, items
-        for _ in range(self._layers):
-            total_users, total_items = (
-                torch.addmm(users, self._to_users, total_items),
-                torch.addmm(items, self._to_items, total_users),
-            )
-        return total_users / (self._layers + 1), total_items / (self._layers + 1)
+    def propagate(self, table: Tensor) -> Tensor:
+        """Mean over layers 0..L of A^l applied to the table, by Horner's rule: L products, nothing else."""
+        total = table
+        for layer in range(1, self._layers + 1):
+            share = 1.0 if layer < self._layers else 1.0 / (self._layers + 1)
+            total = torch.addmm(table, self._adjacency, total, beta=share, alpha=share)
+        return total
 
 
 def _csr_tensor(matrix: csr_matrix, device: torch.device | str) -> Tensor:
@@ -71,19 +70,6 @@ def _csr_tensor(matrix: csr_matrix, device: torch.device | str) -> Tensor:
             torch.as_tensor(matrix.indptr.astype(np.int32)), torch.as_tensor(matrix.indices.astype(np.int32)),
             torch.as_tensor(matrix.data), size=matrix.shape, check_invariants=True,
         ).to(device)
-
-
-class _Propagate(torch.autograd.Function):
-    """`Graph.propagate` with the backward pass its symmetry allows."""
-
-    @staticmethod
-    def forward(ctx: Any, users: Tensor, items: Tensor, graph: Graph) -> tuple[Tensor, Tensor]:
-        ctx.graph = graph
-        return graph.propagate(users, items)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
-        return *ctx.graph.propagate(*gradients), None
 
 
 @torch.no_grad()
@@ -110,39 +96,45 @@ def _examples(
 
 
 class _Fit(Trainer):
+    """BPR on the propagated table, its gradient written out: autograd would pass over both tables several more times."""
+
     def __init__(self, config: LightGCNConfig, split: LeaveOneOut, seed: int, device: torch.device):
         self.config = config
         self.pairs = Pairs(split, device)
         self.graph = Graph(split.train, config.layers, device)
+        self.counts = [split.n_users, split.n_items]
         start = torch_rng(seed, "lightgcn", "start")
-        self.tables = [
-            (torch.randn(count, config.dimensions, generator=start) * config.initial_std).to(device).requires_grad_()
-            for count in (split.n_users, split.n_items)
-        ]
-        self.optimizer = adam(self.tables, config.learning_rate)
+        tables = [torch.randn(count, config.dimensions, generator=start) for count in self.counts]
+        self.table = (torch.cat(tables) * config.initial_std).to(device)
+        self.optimizer = adam([self.table], config.learning_rate)
         self.draws = torch_rng(seed, "lightgcn", "draws", device=device)
 
     def epoch(self) -> float:
         total = torch.zeros((), device=self.draws.device)
         for users, positives, candidates in _examples(self.pairs, self.config, self.draws):
-            total += self._step(users, positives, candidates) * len(users)
+            loss, self.table.grad = self.loss_and_gradient(users, positives, candidates)
+            self.optimizer.step()
+            total += loss * len(users)
         return float(total / max(len(self.pairs), 1))
 
-    def _step(self, users: Tensor, positives: Tensor, candidates: Tensor) -> Tensor:
-        final_users, final_items = _Propagate.apply(*self.tables, self.graph)  # type: ignore[misc]
-        chosen_users = final_users[users]
-        seen_and_not = torch.cat([positives, hardest(chosen_users, final_items, candidates)])
-        loss = bpr_loss(chosen_users, *final_items[seen_and_not].chunk(2))
-        norms = self.tables[0][users].square().sum() + self.tables[1][seen_and_not].square().sum()
-        self.optimizer.zero_grad()
-        (loss + self.config.l2 / 2 * norms / len(users)).backward()
-        self.optimizer.step()
-        return loss.detach()
+    def loss_and_gradient(self, users: Tensor, positives: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
+        """The BPR loss of a batch, and the gradient of that loss plus the L2 term with respect to the layer-0 table."""
+        final = self.graph.propagate(self.table)
+        negatives = hardest(final[users], final[self.counts[0] :], candidates)
+        nodes = torch.cat([users, positives + self.counts[0], negatives + self.counts[0]])
+        user_rows, positive_rows, negative_rows = final[nodes].chunk(3)
+        apart = negative_rows - positive_rows
+        margins = (user_rows * apart).sum(1)
+        pull = (torch.sigmoid(margins) / len(users))[:, None]  # of the loss, with respect to the margins
+        to_items = pull * user_rows
+        slope = torch.zeros_like(final).index_add_(0, nodes, torch.cat([pull * apart, -to_items, to_items]))
+        times = torch.zeros_like(final[:, :1]).index_add_(0, nodes, torch.ones_like(pull).repeat(3, 1))
+        gradient = self.graph.propagate(slope).addcmul_(self.table, times, value=self.config.l2 / len(users))
+        return F.softplus(margins).mean(), gradient
 
-    @torch.no_grad()
     def tensors(self) -> Tensors:
-        users, items = self.graph.propagate(*self.tables)
-        return {"users": users, "items": items}
+        users, items = self.graph.propagate(self.table).split(self.counts)
+        return {"users": users.clone(), "items": items.clone()}
 
 
 class _RefitItems(Trainer):

@@ -27,7 +27,7 @@ class NCFConfig(RecommenderConfig):
     """Passes over the training interactions."""
     negatives: int = Field(4, ge=1)
     """Unseen items trained on per seen one, afresh each epoch."""
-    candidates: int = Field(1, ge=1)
+    candidates: int = Field(4, ge=1)
     """Unseen items drawn for each of those, of which the one scored highest is taken; 1 is plain uniform sampling."""
     hidden: tuple[int, ...] = Field((64, 32, 16), min_length=1)
     """Widths of the MLP branch's layers."""

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 
 import numpy as np
 import torch
 from scipy.sparse import issparse
 
-from oblivec.attacks import bayes, kernel, linear, mlp, neighbours, pairs, paper, trees  # noqa: F401  (registration)
+from oblivec.attacks import (  # noqa: F401  (registration)
+    bayes,
+    kernel,
+    lightgbm_trees,
+    linear,
+    mlp,
+    neighbours,
+    pairs,
+    paper,
+    trees,
+    xgboost_trees,
+)
 from oblivec.attacks.base import REGISTRY, Problem, Scores
 from oblivec.attacks.sampling import Sample
 from oblivec.engines.local import map_tasks
+from oblivec.errors import BadInput
 
 PANEL = ("paper", "linear", "pairs", "mlp", "kernel", "neighbours", "forest", "boosting")
 """The default members, in the order they are reported."""
@@ -34,6 +48,19 @@ class Task:
         """Rough work, in training rows times outputs; only its order matters."""
         rows = float(np.sum([len(trial.train) for trial in self.problem.trials]))
         return rows * (self.problem.outputs if self.attacker in ("boosting", "mlp") else 4)
+
+
+def check_attackers(names: Sequence[str]) -> None:
+    """Refuse, before any work is done, an attacker that does not exist or whose library is not installed."""
+    known = [name for name in REGISTRY if name not in LISTS]
+    if not names:
+        raise BadInput(f"no attacker was chosen; use {', '.join(known)}")
+    for name in names:
+        if name not in known:
+            raise BadInput(f"--attacker {name}: unknown; use {', '.join(known)}")
+        library = REGISTRY[name].needs
+        if library is not None and find_spec(library) is None:
+            raise BadInput(f"--attacker {name}: {library} is not installed; pip install oblivec[boosters]")
 
 
 def members(problem: Problem, names: Sequence[str] = PANEL) -> list[str]:
@@ -69,8 +96,10 @@ def attack_all(
     here = [task for task in tasks if on_device and REGISTRY[task.attacker].batched]
     spread = [task for task in tasks if not (on_device and REGISTRY[task.attacker].batched)]
     spread.sort(key=lambda task: -task.cost)  # the longest first: no worker is left alone with it at the end
-    results = [(task, _run(task, device)) for task in here]
-    results += zip(spread, map_tasks(_run, spread, jobs, label), strict=True)
+    with ThreadPoolExecutor(max_workers=1) as beside:  # the processor works while the accelerator does
+        elsewhere = beside.submit(map_tasks, _run, spread, jobs, label)
+        results = [(task, _run(task, device)) for task in here]
+        results += zip(spread, elsewhere.result(), strict=True)
     found: dict[str, dict[str, Scores]] = {
         key: {name: [] for name in members(problem, names)} for key, (problem, _) in problems.items()
     }

@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 
 from oblivec.attacks.base import Attacker, Problem, Scores, register
 from oblivec.randomness import derive_seed, numpy_rng
@@ -39,7 +40,7 @@ class Paper(Attacker):
             if len(present) == 1:
                 scores[:, present] = 1.0
             else:
-                with warnings.catch_warnings():
+                with warnings.catch_warnings(), threadpool_limits(limits=1):
                     warnings.simplefilter("ignore", ConvergenceWarning)
                     model.fit(problem.vectors[rows], codes)
                 scores[:, present] = model.predict_proba(problem.vectors[trial.test])

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from oblivec.attacks.base import Attacker, Problem, Scores, register
 from oblivec.randomness import derive_seed, numpy_rng
 
-MOST_ROWS = 20_000
+MOST_ROWS = 6_000
 """Training users per trial at the most: the paper's data sets are smaller, and this library's MLP is not batched."""
 
 

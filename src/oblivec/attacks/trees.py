@@ -9,7 +9,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from oblivec.attacks.base import Attacker, Problem, Scores, balanced_weights, register
-from oblivec.randomness import derive_seed
+from oblivec.randomness import derive_seed, numpy_rng
 
 Vectors = np.ndarray
 
@@ -21,6 +21,8 @@ BOOSTING_ROUNDS = 50
 BOOSTING_TREES = 600
 """Most trees over all classes: 21 classes get fewer rounds than two."""
 BOOSTING_BINS = 64
+BOOSTING_ROWS = 50_000
+"""Boosting sees at most this many training users."""
 
 
 def fit_and_score(model: Any, problem: Problem, train: Vectors, test: Vectors, labels: np.ndarray) -> np.ndarray:
@@ -45,6 +47,11 @@ class TreeAttacker(Attacker):
     def model(self, problem: Problem, n_train: int, seed: int) -> Any:
         raise NotImplementedError
 
+    def rows(self, train: np.ndarray, seed: int) -> np.ndarray:
+        """The training users the model looks at."""
+        del seed
+        return train
+
     def see(self, train: Vectors, test: Vectors) -> tuple[Vectors, Vectors]:
         """What the model is given instead of the vectors; learnt from `train` only."""
         return train, test
@@ -54,8 +61,9 @@ class TreeAttacker(Attacker):
         scores = []
         for trial in problem.trials:
             model = self.model(problem, len(trial.train), derive_seed(problem.seed, self.name) % 2**31)
-            train, test = self.see(problem.vectors[trial.train], problem.vectors[trial.test])
-            scores.append(fit_and_score(model, problem, train, test, problem.labels[trial.train]))
+            rows = self.rows(trial.train, problem.seed)
+            train, test = self.see(problem.vectors[rows], problem.vectors[trial.test])
+            scores.append(fit_and_score(model, problem, train, test, problem.labels[rows]))
         return scores
 
 
@@ -80,6 +88,11 @@ class Boosting(TreeAttacker):
     name = "boosting"
     says = "gradient boosting: decision trees, each correcting the last"
     fold_dependence = 1.4
+
+    def rows(self, train: np.ndarray, seed: int) -> np.ndarray:
+        if len(train) <= BOOSTING_ROWS:
+            return train
+        return numpy_rng(seed, self.name, "rows").choice(train, size=BOOSTING_ROWS, replace=False)
 
     def see(self, train: Vectors, test: Vectors) -> tuple[Vectors, Vectors]:
         """Columns in quantile bins: boosting bins them anyway, but with sample weights takes 20 times longer."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -20,7 +21,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Add a benchmark `planted` that returns or raises what it is given."""
 
     def plant(result: Any, show: Callable[[Any], None] | None = None) -> None:
-        module = ModuleType("planted", "Does it grow?\n\nMore about it.")
+        module = ModuleType("planted")
 
         def measure(quick: bool = False) -> Any:
             if isinstance(result, BaseException):
@@ -28,11 +29,9 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             return result | {"quick": quick}
 
         vars(module).update({"run": measure} | ({"show": show} if show else {}))
-        real = registry._module
-        modules = [*registry.pkgutil.iter_modules(registry.bench.__path__)]
-        extra = modules[0]._replace(name="planted")
-        monkeypatch.setattr(registry.pkgutil, "iter_modules", lambda _: [*modules, extra])
-        monkeypatch.setattr(registry, "_module", lambda name: module if name == "planted" else real(name))
+        monkeypatch.setitem(sys.modules, "oblivec.bench.planted", module)
+        listed = benchmarks() | {"planted": "Does it grow?"}
+        monkeypatch.setattr(registry, "benchmarks", lambda: listed)
 
     return plant
 
@@ -42,6 +41,14 @@ def test_every_benchmark_is_found_and_has_one_line() -> None:
     assert {"fuzz-readers", "recommender-quality"} <= set(found)
     assert not {"registry", "malformed"} & set(found)
     assert all(found.values())
+
+
+def test_listing_imports_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A broken benchmark, or a helper for another environment, does not stand in the way of the others."""
+    (tmp_path / "good_one.py").write_text('"""First line.\n\nMore."""\nimport nowhere\ndef run(quick=False): ...\n')
+    (tmp_path / "helper.py").write_text('"""No benchmark."""\nimport nowhere\nclass Worker:\n    def run(self): ...\n')
+    monkeypatch.setattr(registry, "FOLDER", tmp_path)
+    assert benchmarks() == {"good-one": "First line."}
 
 
 def test_without_a_name_they_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,28 +1,35 @@
 """The benchmarks by name: a module of this package that has `run(quick=False)` is one, with no other registration.
 
+Listing them reads their source and imports none; a helper that runs in an environment of its own may lie beside them.
 `run` returns plain data for the JSON. Where a module also has `show(result)`, that prints its table; where not, every
 number in the result is listed under its path.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
-import pkgutil
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from oblivec import bench
 from oblivec.console import show_table
 from oblivec.errors import BadInput
 from oblivec.machine import describe_machine
 
+FOLDER = Path(__file__).parent
+
 
 def benchmarks() -> dict[str, str]:
     """Name and one line of every benchmark, by name."""
-    found = {_name(info.name): _module(info.name) for info in pkgutil.iter_modules(bench.__path__)}
-    return {name: _one_line(module) for name, module in sorted(found.items()) if callable(getattr(module, "run", None))}
+    found = {}
+    for path in sorted(FOLDER.glob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        if any(isinstance(node, ast.FunctionDef) and node.name == "run" for node in tree.body):
+            found[path.stem.replace("_", "-")] = (ast.get_docstring(tree) or "").partition("\n")[0]
+    return found
 
 
 def run_benchmark(name: str, quick: bool = False) -> dict[str, Any]:
@@ -54,22 +61,9 @@ def check_names(names: list[str]) -> None:
 
 
 def _benchmark(name: str) -> ModuleType:
-    known = benchmarks()
-    if name not in known:
+    if name not in (known := benchmarks()):
         raise BadInput(f"no benchmark '{name}'; there are {', '.join(known)}")
-    return _module(name.replace("-", "_"))
-
-
-def _module(name: str) -> ModuleType:
-    return importlib.import_module(f"{bench.__name__}.{name}")
-
-
-def _name(module: str) -> str:
-    return module.replace("_", "-")
-
-
-def _one_line(module: ModuleType) -> str:
-    return (module.__doc__ or "").strip().partition("\n")[0]
+    return importlib.import_module(f"oblivec.bench.{name.replace('-', '_')}")
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:

@@ -1,6 +1,6 @@
 """Do the readers survive anything? Thousands of malformed files, each read in a process that may not come back.
 
-    python -m oblivec.bench.fuzz_readers --out benchmarks/results/fuzz-readers.json
+    oblivec bench fuzz-readers --json benchmarks/results/fuzz-readers.json
 
 A file may be refused with `BadInput` in one line, or accepted with a finite, consistent result. Everything else is a
 finding: another exception or a warning, a dead process, no answer within a minute, a result that is not finite, a

@@ -44,6 +44,24 @@ class Problem:
         return max(self.n_classes, 1)
 
 
+@dataclass(frozen=True)
+class Unit:
+    """Mean and spread of a trial's training values. Attackers learn in this unit: a year is as easy as an age."""
+
+    mean: float = 0.0
+    spread: float = 1.0
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> Unit:
+        return cls(float(values.mean()), float(values.std()) or 1.0)
+
+    def into(self, values: np.ndarray) -> np.ndarray:
+        return (values - self.mean) / self.spread
+
+    def back(self, values: np.ndarray) -> np.ndarray:
+        return values.astype(np.float64) * self.spread + self.mean
+
+
 Scores = list[np.ndarray]
 """One array per trial: len(test) x n_classes, larger meaning likelier; len(test) x 1 predictions when continuous."""
 
@@ -59,6 +77,8 @@ class Attacker:
     attacks_continuous: ClassVar[bool] = True
     attacks_lists: ClassVar[bool] = False
     """Works on sparse item counts (a user's history) instead of vectors."""
+    needs: ClassVar[str | None] = None
+    """A library outside the standard installation (`oblivec[boosters]`)."""
     repeats: ClassVar[int] = 2
     """How many divisions into folds its estimate is averaged over."""
     fold_dependence: ClassVar[float] = 1.8

@@ -26,5 +26,7 @@ class Bayes(Attacker):
             one_hot = np.eye(problem.n_classes)[problem.labels[trial.train]]
             counts = (lists[trial.train].T @ one_hot).T + SMOOTHING
             preference = np.log(counts / counts.sum(1, keepdims=True))
-            scores.append(np.asarray(lists[trial.test] @ (preference - preference.mean(0)).T))
+            found = np.asarray(lists[trial.test] @ (preference - preference.mean(0)).T)
+            found[:, one_hot.sum(0) == 0] = found.min() - 1  # nothing is known of a class that was never seen
+            scores.append(found)
         return scores

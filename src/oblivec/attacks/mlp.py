@@ -7,7 +7,7 @@ import math
 import numpy as np
 import torch
 
-from oblivec.attacks.base import Attacker, Problem, Scores, balanced_weights, register
+from oblivec.attacks.base import Attacker, Problem, Scores, Unit, balanced_weights, register
 from oblivec.attacks.scaling import standardise
 from oblivec.randomness import numpy_rng, torch_rng
 
@@ -57,17 +57,19 @@ class _Ensemble:
         return train[held:], train[:held]
 
     def _targets(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Per row: its label, and (trials x rows) its weight in each trial's loss."""
+        """The label of every row and its weight in the loss, for each trial (trials x rows)."""
         labels, trials = self.problem.labels, self.problem.trials
         if self.problem.continuous:
-            mean, spread = labels.mean(), max(labels.std(), 1e-12)
-            self.unit = (float(mean), float(spread))
-            weights = torch.ones(len(trials), len(labels), device=self.device)
-            return torch.as_tensor((labels - mean) / spread, dtype=torch.float32, device=self.device), weights
+            # Each trial's own unit: the labels of a test fold have no say in it.
+            self.units = [Unit.of(labels[trial.train]) for trial in trials]
+            targets = np.stack([unit.into(labels) for unit in self.units])
+            weights = torch.ones(targets.shape, device=self.device)
+            return torch.as_tensor(targets, dtype=torch.float32, device=self.device), weights
         weights = np.zeros((len(trials), len(labels)), dtype=np.float32)
         for number, trial in enumerate(trials):
             weights[number, trial.train] = balanced_weights(labels[trial.train], self.problem.n_classes)
-        return torch.as_tensor(labels, device=self.device), torch.as_tensor(weights, device=self.device)
+        targets = torch.as_tensor(labels, device=self.device).expand(len(trials), -1)
+        return targets, torch.as_tensor(weights, device=self.device)
 
     def _initial(self) -> list[torch.Tensor]:
         rng = torch_rng(self.problem.seed, "weights")
@@ -89,7 +91,7 @@ class _Ensemble:
 
     def _losses(self, rows: torch.Tensor, live: torch.Tensor) -> torch.Tensor:
         """Weighted mean loss of each trial over its live rows."""
-        outputs, targets = self._forward(rows), self.targets[rows]
+        outputs, targets = self._forward(rows), self.targets.gather(1, rows)
         if self.problem.continuous:
             each = (outputs.squeeze(2) - targets).square()
         else:
@@ -135,7 +137,7 @@ class _Ensemble:
             rows = torch.as_tensor(trial.test, device=self.device)[None]
             outputs = self._forward(rows, slice(number, number + 1))[0].cpu().numpy()
             if self.problem.continuous:
-                outputs = outputs * self.unit[1] + self.unit[0]
+                outputs = self.units[number].back(outputs)
             found.append(outputs)
         return found
 

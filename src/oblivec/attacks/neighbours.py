@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from oblivec.attacks.base import Attacker, Problem, Scores, balanced_weights, register
+from oblivec.attacks.base import Attacker, Problem, Scores, Unit, balanced_weights, register
 from oblivec.attacks.scaling import standardise
 
 SCALES = (5, 20, 80, 160)
@@ -30,18 +30,20 @@ class Neighbours(Attacker):
             train = vectors[torch.as_tensor(trial.train, device=device)]
             scale = standardise(train)
             test = scale(vectors[torch.as_tensor(trial.test, device=device)])
-            scores.append(_votes(test, scale(train), _ballots(problem, trial.train, device)).cpu().numpy())
+            ballots, unit = _ballots(problem, trial.train, device)
+            scores.append(unit.back(_votes(test, scale(train), ballots).cpu().numpy()))
         return scores
 
 
-def _ballots(problem: Problem, train: np.ndarray, device: torch.device) -> torch.Tensor:
+def _ballots(problem: Problem, train: np.ndarray, device: torch.device) -> tuple[torch.Tensor, Unit]:
     """What each training user votes: its class, weighed so that all classes together vote alike; or its value."""
     labels = problem.labels[train]
     if problem.continuous:
-        return torch.as_tensor(labels, dtype=torch.float32, device=device)[:, None]
+        unit = Unit.of(labels)
+        return torch.as_tensor(unit.into(labels), dtype=torch.float32, device=device)[:, None], unit
     weight = torch.as_tensor(balanced_weights(labels, problem.n_classes), dtype=torch.float32, device=device)
     one_hot = torch.nn.functional.one_hot(torch.as_tensor(labels, device=device), problem.n_classes)
-    return one_hot * weight[:, None]
+    return one_hot * weight[:, None], Unit()
 
 
 def _votes(query: torch.Tensor, train: torch.Tensor, ballots: torch.Tensor) -> torch.Tensor:

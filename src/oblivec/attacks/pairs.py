@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from oblivec.attacks.base import Attacker, Problem, Scores, balanced_weights, register
+from oblivec.attacks.base import Attacker, Problem, Scores, Unit, balanced_weights, register
 from oblivec.attacks.ridge import choose_and_fit, held_out_rows, ridge_targets
 from oblivec.attacks.scaling import Affine, standardise, whiten
 
@@ -41,13 +41,14 @@ class Pairs(Attacker):
             views = _views(x)
             held_out = held_out_rows(len(x), problem.seed, number)
             pairs = _screen(views, x[~torch.as_tensor(held_out, device=device)], problem, trial.train[~held_out])
-            target, weight = ridge_targets(problem, trial.train, device)
+            target, weight, unit = ridge_targets(problem, trial.train, device)
             weights = choose_and_fit(
                 _features(views, pairs, x), target, weight, torch.as_tensor(held_out, device=device),
                 widths=[1 + kept for kept in KEPT],
             )
             test = vectors[torch.as_tensor(trial.test, device=device)]
-            scores.append((_features(views, pairs, test)[:, : len(weights)] @ weights).cpu().numpy())
+            found = _features(views, pairs, test)[:, : len(weights)] @ weights
+            scores.append(unit.back(found.cpu().numpy()))
         return scores
 
 
@@ -68,7 +69,7 @@ def _screen(views: list[View], x: torch.Tensor, problem: Problem, rows: np.ndarr
     """The pairs (view, i, j), i <= j, whose products differ most between classes, most telling first."""
     labels = problem.labels[rows]
     if problem.continuous:
-        centred = torch.as_tensor(labels - labels.mean(), dtype=torch.float32, device=x.device)
+        centred = torch.as_tensor(Unit.of(labels).into(labels), dtype=torch.float32, device=x.device)
         contrasts = (centred / centred.norm().clamp(min=1e-12))[:, None]
     else:
         weight = balanced_weights(labels, problem.n_classes)

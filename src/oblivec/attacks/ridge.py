@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from oblivec.attacks.base import Problem, Scores, balanced_weights
+from oblivec.attacks.base import Problem, Scores, Unit, balanced_weights
 from oblivec.randomness import numpy_rng, torch_rng
 
 Features = Callable[[torch.Tensor], torch.Tensor]
@@ -28,24 +28,27 @@ def ridge_attack(problem: Problem, device: torch.device, feature_map: FeatureMap
     for number, trial in enumerate(problem.trials):
         train = vectors[torch.as_tensor(trial.train, device=device)]
         features = feature_map(train, torch_rng(problem.seed, "features", number))
-        target, weight = ridge_targets(problem, trial.train, device)
+        target, weight, unit = ridge_targets(problem, trial.train, device)
         held_out = torch.as_tensor(held_out_rows(len(train), problem.seed, number), device=device)
         weights = choose_and_fit(features(train), target, weight, held_out)
         test = vectors[torch.as_tensor(trial.test, device=device)]
-        scores.append((features(test) @ weights).cpu().numpy())
+        scores.append(unit.back((features(test) @ weights).cpu().numpy()))
     return scores
 
 
-def ridge_targets(problem: Problem, train: np.ndarray, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """What to fit (rows x outputs) and how much each row weighs."""
+def ridge_targets(
+    problem: Problem, train: np.ndarray, device: torch.device
+) -> tuple[torch.Tensor, torch.Tensor, Unit]:
+    """What to fit (rows x outputs), how much each row weighs, and the unit the fit is in."""
     labels = problem.labels[train]
     if problem.continuous:
-        target = torch.as_tensor(labels, dtype=torch.float32, device=device)[:, None]
-        return target, torch.ones(len(labels), device=device)
+        unit = Unit.of(labels)  # the constant feature is penalised like the others and cannot carry the mean
+        target = torch.as_tensor(unit.into(labels), dtype=torch.float32, device=device)[:, None]
+        return target, torch.ones(len(labels), device=device), unit
     codes = torch.as_tensor(labels, device=device)
     target = torch.nn.functional.one_hot(codes, problem.n_classes).float() - 1 / problem.n_classes
     weight = torch.as_tensor(balanced_weights(labels, problem.n_classes), dtype=torch.float32, device=device)
-    return target, weight
+    return target, weight, Unit()
 
 
 def held_out_rows(n: int, seed: int, number: int) -> np.ndarray:

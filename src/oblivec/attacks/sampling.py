@@ -62,7 +62,8 @@ def draw(labels: np.ndarray, rows: np.ndarray, protocol: Protocol, seed: int, *,
 
     `paper` undersamples every class to the smallest, once: the paper does not print this, but its balanced accuracy
     and micro-F1 coincide far below the majority share, which only balanced classes can do. `panel` uses every
-    labelled user, or a random `limit` of them, and divides them into folds more than once.
+    labelled user, or a random `limit` of them, and divides them into folds more than once. The limit keeps the shares
+    of the classes, but of a rare class at least one user per fold.
     """
     rng = numpy_rng(seed, "users")
     strata = labels if labels.dtype.kind in "iu" else _terciles(labels)
@@ -72,7 +73,7 @@ def draw(labels: np.ndarray, rows: np.ndarray, protocol: Protocol, seed: int, *,
         order = rng.permutation(len(strata))
         chosen = np.sort(order[_rank_within_class(strata[order]) < smallest])
     if limit is not None and len(chosen) > limit:
-        chosen = np.sort(rng.choice(chosen, size=limit, replace=False))
+        chosen = np.sort(chosen[_thin(strata[chosen], limit, rng)])
     repeats = REPEATS if protocol == "panel" and len(chosen) <= MANY_USERS else 1
     trials: list[Trial] = []
     found = []
@@ -97,6 +98,14 @@ def assign_folds(strata: np.ndarray, folds: int, rng: np.random.Generator) -> np
     fold = np.empty(len(strata), dtype=np.int64)
     fold[order] = np.arange(len(strata)) % folds
     return rng.permutation(folds)[fold]
+
+
+def _thin(strata: np.ndarray, limit: int, rng: np.random.Generator) -> np.ndarray:
+    """Positions of `limit` random rows, classes in their shares and none without a row for every fold."""
+    order = rng.permutation(len(strata))
+    rank = _rank_within_class(strata[order])
+    share = (rank + rng.random(len(rank))) / np.bincount(strata)[strata[order]]
+    return order[np.argsort(np.where(rank < FOLDS, -1.0, share), kind="stable")[:limit]]
 
 
 def _rank_within_class(strata: np.ndarray) -> np.ndarray:

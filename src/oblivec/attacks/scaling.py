@@ -6,6 +6,11 @@ from dataclasses import dataclass
 
 import torch
 
+SMALLEST_SPREAD = 1e-9
+"""Of a column, relative to its mean; below it is rounding."""
+SMALLEST_VARIANCE = 1e-11
+"""Of a direction, relative to the largest. Rounding to float32 leaves about 1e-14 in a direction that is not there."""
+
 
 @dataclass(frozen=True)
 class Affine:
@@ -23,20 +28,21 @@ def standardise(x: torch.Tensor) -> Affine:
     x = x.double()
     shift = x.mean(0)
     spread = x.std(0, correction=0)
-    live = spread > 1e-9 * (shift.abs() + spread.max())
+    live = spread > SMALLEST_SPREAD * shift.abs()  # of its own column: how small others are or large says nothing
     return Affine(shift, torch.diag(torch.where(live, 1 / torch.where(live, spread, 1.0), 0.0)))
 
 
 def whiten(x: torch.Tensor, most: int | None = None) -> Affine:
     """Every direction to variance 1, so that a low-variance direction is as readable as any other.
 
-    Null directions (constant, duplicate and collinear columns, d > n) are dropped. `most` keeps the directions of
+    Null directions (constant, duplicate and collinear columns, d > n) are dropped; one that was only shrunk, to a
+    hundred-thousandth of the others, is not. `most` keeps the directions of
     largest variance only. O(n d^2 + d^3).
     """
     scale = standardise(x)
     z = (x.double() - scale.shift) @ scale.matrix
     values, vectors = torch.linalg.eigh(z.T @ z / len(z))
-    keep = values > 1e-7 * values[-1].clamp(min=1e-30)
+    keep = values > SMALLEST_VARIANCE * values[-1].clamp(min=1e-30)
     values, vectors = values[keep], vectors[:, keep]
     if most is not None:
         values, vectors = values[-most:], vectors[:, -most:]

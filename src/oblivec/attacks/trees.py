@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 
-from oblivec.attacks.base import Attacker, Problem, Scores, balanced_weights, register
+from oblivec.attacks.base import Attacker, Problem, Scores, Unit, balanced_weights, register
 from oblivec.randomness import derive_seed, numpy_rng
 
 Vectors = np.ndarray
@@ -30,7 +30,8 @@ def fit_and_score(model: Any, problem: Problem, train: Vectors, test: Vectors, l
     # The libraries' own threads are limited here, where the libraries have certainly been loaded.
     with threadpool_limits(limits=1):
         if problem.continuous:
-            return model.fit(train, labels).predict(test)[:, None]
+            unit = Unit.of(labels)
+            return unit.back(model.fit(train, unit.into(labels)).predict(test)[:, None])
         present, codes = np.unique(labels, return_inverse=True)
         scores = np.full((len(test), problem.n_classes), -1.0)
         if len(present) == 1:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -12,14 +12,15 @@ from scipy.sparse import issparse
 from scipy.stats import norm
 
 from oblivec.attacks.base import REGISTRY, Problem, Scores
-from oblivec.attacks.panel import PANEL, attack_all
-from oblivec.attacks.sampling import FOLDS, Protocol, Sample, draw
+from oblivec.attacks.panel import PANEL, attack_all, check_attackers
+from oblivec.attacks.sampling import Protocol, Sample, draw
 from oblivec.attacks.threats import THREATS, Evidence, View
 from oblivec.audit import statistics
+from oblivec.audit.attackable import attackable
 from oblivec.audit.density import density_view
 from oblivec.audit.result import AttackerResult, AttributeResult, AuditResult, ThreatResult
 from oblivec.audit.verdicts import farthest, judge, users_to_decide
-from oblivec.datasets.attributes import MISSING, Attribute
+from oblivec.datasets.attributes import Attribute
 from oblivec.devices import resolve_device
 from oblivec.errors import BadInput
 from oblivec.files.embeddings import embeddings_from
@@ -63,6 +64,8 @@ class _Cell:
     """One attribute under one threat: its problems, one per view, over the same users and trials."""
 
     attribute: Attribute
+    missing: int
+    """Rows without a label; those of a class too small to attack have one."""
     sample: Sample
     problems: dict[str, Problem]
     notes: tuple[str, ...]
@@ -75,18 +78,24 @@ def run_audit(
 ) -> AuditResult:
     """Audit the evidence under every threat named. `named`: the attributes were asked for by name, so that one that
     cannot be attacked is bad input and not merely skipped."""
+    check_options(threats, attackers, protocol)
     place = resolve_device(device)
     said = [*notes, *_remarks(evidence.embeddings)]
     cells: dict[tuple[str, str], _Cell] = {}
     for threat in threats:
-        views = THREATS[threat].see(evidence)
-        wanted = _attackable(THREATS[threat].labels(evidence), threat, named, said)
+        views, labels = THREATS[threat].see(evidence), THREATS[threat].labels(evidence)
+        wanted = attackable(labels, attackers, threat, named=named, said=said)
+        if not wanted:
+            raise BadInput(f"no attribute can be attacked under threat {threat}; {'; '.join(said) or 'none was given'}")
         for attribute in wanted:
-            cells[threat, attribute.name] = _prepare(attribute, views, protocol, seed, threat)
+            missing = labels[attribute.name].missing
+            cells[threat, attribute.name] = _prepare(attribute, missing, views, protocol, seed, threat)
+    known = attackable(evidence.attributes, attackers, "embeddings", named=False, said=[])
     before = {}
     if evidence.baseline is not None:
-        for attribute in _attackable(evidence.attributes, "embeddings", named, []):
-            before[attribute.name] = _prepare(attribute, {"": evidence.baseline}, protocol, seed, "embeddings")
+        for attribute in known:
+            missing, views = evidence.attributes[attribute.name].missing, {"": evidence.baseline}
+            before[attribute.name] = _prepare(attribute, missing, views, protocol, seed, "embeddings")
     everything = {**cells, **{("before", name): cell for name, cell in before.items()}}
     problems = {
         f"{threat}/{name}/{view}": (problem, cell.sample)
@@ -109,13 +118,19 @@ def run_audit(
             for threat in threats
         },
         before=_before(before, tested, margin) if before else None,
-        views=tuple(
-            density_view(evidence.embeddings, attribute, seed)
-            for attribute in _attackable(evidence.attributes, "embeddings", False, [])
-        ),
+        views=tuple(density_view(evidence.embeddings, attribute, seed) for attribute in known),
         untested={name: threat.who for name, threat in THREATS.items() if name not in threats},
         notes=tuple(dict.fromkeys(said)),
     )
+
+
+def check_options(threats: Sequence[str], attackers: Sequence[str], protocol: str) -> None:
+    """Refuse unknown names; call it before long work rather than after."""
+    check_attackers(attackers)
+    for option, given, known in (("--threat", threats, THREATS), ("--protocol", [protocol], get_args(Protocol))):
+        for name in given:
+            if name not in known:
+                raise BadInput(f"{option} {name}: unknown; use {', '.join(known)}")
 
 
 def _remarks(U: np.ndarray) -> list[str]:
@@ -130,49 +145,9 @@ def _remarks(U: np.ndarray) -> list[str]:
     return remarks
 
 
-def _attackable(
-    attributes: Mapping[str, Attribute], threat: str, named: bool, said: list[str]
-) -> list[Attribute]:
-    """The attributes with enough labels to attack; small classes left out, and said."""
-    found = []
-    for attribute in attributes.values():
-        problem = None
-        if attribute.is_continuous:
-            known = attribute.values[attribute.labelled]
-            if len(known) < 2 * FOLDS or np.ptp(known) == 0:
-                problem = f"has {len(known)} labelled users" if len(known) < 2 * FOLDS else "has only one value"
-        else:
-            counts = attribute.counts
-            small = np.flatnonzero((counts > 0) & (counts < FOLDS))
-            large = np.flatnonzero(counts >= FOLDS)
-            if len(large) < 2:
-                problem = f"has {len(large)} class{'' if len(large) == 1 else 'es'} of at least {FOLDS} labelled users"
-            elif len(small) or len(large) < len(counts):
-                if len(small):
-                    said.append(
-                        f"attribute '{attribute.name}': {len(small)} of {len(small) + len(large)} classes have fewer "
-                        f"than {FOLDS} users and are left out; nothing can be said about them"
-                    )
-                attribute = _keep_classes(attribute, large)
-        if problem is None:
-            found.append(attribute)
-            continue
-        where = f"attribute '{attribute.name}' under threat {threat} {problem}; at least two classes, or ten values, "
-        if named:
-            raise BadInput(where + "are needed to attack it")
-        said.append(where + "are needed: skipped")
-    if not found:
-        raise BadInput(f"no attribute can be attacked under threat {threat}; {said[-1] if said else 'none was given'}")
-    return found
-
-
-def _keep_classes(attribute: Attribute, kept: np.ndarray) -> Attribute:
-    new = np.full(len(attribute.classes) + 1, MISSING, dtype=np.int64)
-    new[kept] = np.arange(len(kept))
-    return replace(attribute, values=new[attribute.values], classes=tuple(attribute.classes[c] for c in kept))
-
-
-def _prepare(attribute: Attribute, views: Mapping[str, View], protocol: Protocol, seed: int, threat: str) -> _Cell:
+def _prepare(
+    attribute: Attribute, missing: int, views: Mapping[str, View], protocol: Protocol, seed: int, threat: str
+) -> _Cell:
     rows = np.flatnonzero(attribute.labelled)
     # The same division whatever the threat: before and after are compared on the same folds.
     own = derive_seed(seed, "attribute", attribute.name)
@@ -188,7 +163,7 @@ def _prepare(attribute: Attribute, views: Mapping[str, View], protocol: Protocol
         )
         for view, matrix in views.items()
     }
-    return _Cell(attribute, sample, problems, tuple(notes))
+    return _Cell(attribute, missing, sample, problems, tuple(notes))
 
 
 def _test(
@@ -228,7 +203,7 @@ def _conclude(
     verdict = judge(attackers, test.z, chance=chance, margin=margin, p_value=p_value, continuous=continuous)
     n = len(cell.sample.rows)
     return AttributeResult(
-        name=attribute.name, continuous=continuous, chance=chance, n=n, missing=int((~attribute.labelled).sum()),
+        name=attribute.name, continuous=continuous, chance=chance, n=n, missing=cell.missing,
         class_sizes=tuple(int(size) for size in sizes[by_size]), p_value=p_value,
         worst=farthest(attackers, chance, continuous=continuous), verdict=verdict, attackers=attackers,
         smallest_leak=statistics.smallest_leak(

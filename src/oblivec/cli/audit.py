@@ -9,12 +9,11 @@ import numpy as np
 import torch
 import typer
 
-from oblivec.attacks.base import REGISTRY
 from oblivec.attacks.panel import PANEL
 from oblivec.attacks.threats import THREATS, Evidence
 from oblivec.audit.report import render_report
 from oblivec.audit.result import AttributeResult, AuditResult
-from oblivec.audit.run import MARGIN, run_audit
+from oblivec.audit.run import MARGIN, check_options, run_audit
 from oblivec.cli.app import app
 from oblivec.cli.options import Device, Jobs, Quiet, Seed, Verbose, split_list, split_types
 from oblivec.console import detail, say, show_table
@@ -105,9 +104,7 @@ def audit(
     del quiet, verbose
     threats = split_list(threat) or ["embeddings"]
     names = split_list(attackers) or list(PANEL)
-    _refuse_unknown("--threat", threats, THREATS)
-    _refuse_unknown("--attacker", names, [name for name, kind in REGISTRY.items() if not kind.attacks_lists])
-    _refuse_unknown("--protocol", [protocol], ("panel", "paper"))
+    check_options(threats, names, protocol)
     wanted = split_list(attribute)
     evidence, notes = _gather(
         read_embeddings(embeddings, id_column), attributes, wanted, split_types(types), baseline, items, model,
@@ -127,12 +124,6 @@ def audit(
         detail(f"report written to {html}")
     if fail_on_leak and result.leaks:
         raise LeakFound("a leak was found; the table says where")
-
-
-def _refuse_unknown(option: str, given: list[str], known) -> None:
-    for name in given:
-        if name not in known:
-            raise BadInput(f"{option} {name}: unknown; use {', '.join(known)}")
 
 
 def _gather(

@@ -96,7 +96,7 @@ def _examples(
 
 
 class _Fit(Trainer):
-    """BPR on the propagated table, its gradient written out: autograd would pass over both tables several more times."""
+    """BPR on the propagated table, its gradient written out: autograd would pass over the table several more times."""
 
     def __init__(self, config: LightGCNConfig, split: LeaveOneOut, seed: int, device: torch.device):
         self.config = config

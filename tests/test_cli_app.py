@@ -15,7 +15,7 @@ from typer.main import get_command
 
 from oblivec import __version__
 from oblivec.cli.app import app, run
-from oblivec.console import show_table
+from oblivec.console import show_table, voice
 from oblivec.errors import BadInput, LeakFound, OblivecError
 
 COMMANDS = {"audit", "bench", "data", "demo", "doctor", "train", "version"}
@@ -157,12 +157,11 @@ def test_verbose_shows_no_traceback_of_bad_input(
     assert capsys.readouterr().err == "oblivec: row 3 is odd\n"
 
 
-def test_one_run_does_not_silence_the_next(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["bench", "--quiet"]) == 0
-    assert run(["bench", "nosuch"]) == 2
-    from oblivec.console import voice
-
+@pytest.mark.parametrize(("option", "code"), [("--quiet", 0), ("--verbose", 0), ("--quiet nosuch", 2)])
+def test_the_voice_of_one_command_ends_with_it(option: str, code: int) -> None:
+    assert run(["bench", *option.split()]) == code
     assert not voice.quiet
+    assert not voice.verbose
 
 
 def test_a_real_interrupt_ends_with_130(tmp_path: Path) -> None:

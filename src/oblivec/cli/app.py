@@ -47,8 +47,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """`main` without leaving the process; used by tests."""
-    voice.quiet = voice.verbose = False
+    """`main` without leaving the process; used by tests. `--quiet` and `--verbose` end with the command."""
+    try:
+        return _run(arguments)
+    finally:
+        voice.quiet = voice.verbose = False
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
         result = app(args=list(arguments) if arguments is not None else None, standalone_mode=False)
     except OblivecError as problem:

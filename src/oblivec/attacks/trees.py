@@ -9,6 +9,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from oblivec.attacks.base import Attacker, Problem, Scores, Unit, balanced_weights, register
+from oblivec.attacks.scaling import standardise
 from oblivec.randomness import derive_seed, numpy_rng
 
 Vectors = np.ndarray
@@ -73,6 +74,11 @@ class Forest(TreeAttacker):
     name = "forest"
     says = "a random forest: many rough rules of thumb, averaged"
     fold_dependence = 1.1
+
+    def see(self, train: Vectors, test: Vectors) -> tuple[Vectors, Vectors]:
+        """Scaled columns: scikit-learn takes a column whose values differ by less than 1e-7 for a constant."""
+        scale = standardise(torch.as_tensor(train))
+        return scale(torch.as_tensor(train)).numpy(), scale(torch.as_tensor(test)).numpy()
 
     def model(self, problem: Problem, n_train: int, seed: int) -> Any:
         from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor

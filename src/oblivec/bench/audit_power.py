@@ -6,6 +6,7 @@ Target: at least 95 % found, for linear and cluster leaks in 64 dimensions, inte
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -43,7 +44,7 @@ def run(quick: bool = False, enough_seconds: float = float("inf"), jobs: int | N
 
 def planted(kind: str, users: int, d: int, accuracy: float, seed: int) -> Matrix:
     drawn = plant(kind, users, d, accuracy, seed=seed)
-    return drawn.embeddings, {"planted": drawn.attribute}
+    return drawn.embeddings, {"planted": replace(drawn.attribute, name="planted")}
 
 
 def _verdict(audit: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -32,13 +33,21 @@ def benchmarks() -> dict[str, str]:
     return found
 
 
-def run_benchmark(name: str, quick: bool = False) -> dict[str, Any]:
-    """Run one benchmark: its result, how long it took, the command that repeats it and the machine it ran on."""
+def run_benchmark(name: str, quick: bool = False, minutes: float | None = None) -> dict[str, Any]:
+    """Run one benchmark: its result, how long it took, the command that repeats it and the machine it ran on.
+
+    `minutes` bounds those that repeat something many times: they begin nothing new after it and say how far they got.
+    """
     module = _benchmark(name)
+    bounds = {}
+    if minutes is not None:
+        if "enough_seconds" not in inspect.signature(module.run).parameters:
+            raise BadInput(f"--minutes: benchmark '{name}' cannot be cut short; leave the option out")
+        bounds = {"enough_seconds": 60 * minutes}
     start = time.perf_counter()
-    result = module.run(quick=quick)
+    result = module.run(quick=quick, **bounds)
     return {
-        "benchmark": name, "command": f"oblivec bench {name}" + (" --quick" if quick else ""),
+        "benchmark": name, "command": f"oblivec bench {name}" + " --quick" * quick + (f" --minutes {minutes:g}" if minutes else ""),
         "machine": describe_machine(), "seconds": round(time.perf_counter() - start, 1), "result": result,
     }
 

@@ -23,6 +23,9 @@ def bench(
     quick: Annotated[
         bool, typer.Option("--quick", help="A minute instead of many: shows that it runs; not for publication.")
     ] = False,
+    minutes: Annotated[
+        float | None, typer.Option("--minutes", min=0.1, help="Simulations begin nothing new after this long.")
+    ] = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -40,7 +43,7 @@ def bench(
     records: list[dict[str, Any]] = []
     for name in wanted:
         say(f"Running {name} ...")
-        records.append(run_benchmark(name, quick))
+        records.append(run_benchmark(name, quick, minutes))
         if json is not None:
             write_json(json, {"benchmarks": records})
         show_benchmark(name, records[-1])

@@ -46,8 +46,9 @@ def run_benchmark(name: str, quick: bool = False, minutes: float | None = None) 
         bounds = {"enough_seconds": 60 * minutes}
     start = time.perf_counter()
     result = module.run(quick=quick, **bounds)
+    options = " --quick" * quick + (f" --minutes {minutes:g}" if minutes is not None else "")
     return {
-        "benchmark": name, "command": f"oblivec bench {name}" + " --quick" * quick + (f" --minutes {minutes:g}" if minutes else ""),
+        "benchmark": name, "command": f"oblivec bench {name}{options}",
         "machine": describe_machine(), "seconds": round(time.perf_counter() - start, 1), "result": result,
     }
 

@@ -18,8 +18,8 @@ from oblivec.randomness import torch_rng
 from oblivec.recommenders.base import Recommender, RecommenderConfig, Tensors, Trainer
 from oblivec.recommenders.sampling import Pairs, adam, batches
 
-_SCORING_FLOATS = 2**24
-"""Hidden activations held at a time while scoring: 64 MB."""
+_SCORING_FLOATS = {"cpu": 2**20, "gpu": 2**24}
+"""Hidden activations held at a time while scoring: what stays in a CPU's cache; 64 MB on a GPU."""
 
 
 class NCFConfig(RecommenderConfig):
@@ -140,10 +140,13 @@ class NCF(Recommender):
         first = tensors["hidden.0.weight"]
         from_users = F.linear(rows[:, d:], first[:, :d], tensors["hidden.0.bias"])
         from_items = F.linear(items[:, d:], first[:, d:])
-        step = max(1, _SCORING_FLOATS // (from_items.numel() + 1))
-        for start in range(0, len(rows), step):
-            deep = F.relu(from_users[start : start + step, None] + from_items[None])
-            for layer in range(1, len(self.config.hidden)):
-                deep = F.relu_(F.linear(deep, tensors[f"hidden.{layer}.weight"], tensors[f"hidden.{layer}.bias"]))
-            scores[start : start + step] += deep @ output[0, d:]
+        floats = _SCORING_FLOATS["cpu" if rows.device.type == "cpu" else "gpu"]
+        block = max(1, floats // from_items.shape[1])
+        for part, some_items in zip(scores.split(block, dim=1), from_items.split(block), strict=True):
+            step = max(1, floats // some_items.numel())
+            for start in range(0, len(rows), step):
+                deep = F.relu_(from_users[start : start + step, None] + some_items)
+                for layer in range(1, len(self.config.hidden)):
+                    deep = F.relu_(F.linear(deep, tensors[f"hidden.{layer}.weight"], tensors[f"hidden.{layer}.bias"]))
+                part[start : start + step] += deep @ output[0, d:]
         return scores

@@ -45,6 +45,7 @@ def test_the_papers_attacker_is_scikit_learns_with_the_printed_settings() -> Non
     assert model.solver == "adam"
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 3), min_size=4, max_size=60), st.integers(0, 5))
 def test_the_papers_attacker_learns_from_balanced_classes(labels: list[int], seed: int) -> None:
     codes = np.array(labels)

@@ -23,6 +23,7 @@ from oblivec.attacks.sampling import (
 LABELS = st.lists(st.integers(0, 4), min_size=1, max_size=200).map(np.array)
 
 
+@settings(deadline=None)
 @given(LABELS, st.integers(2, 7), st.integers(0, 100))
 def test_folds_share_out_every_class_and_all_users_evenly(labels: np.ndarray, folds: int, seed: int) -> None:
     fold = assign_folds(labels, folds, np.random.default_rng(seed))
@@ -39,12 +40,14 @@ def test_folds_are_random_and_repeatable() -> None:
     assert (one != other).mean() > 0.5
 
 
+@settings(deadline=None)
 @given(LABELS)
 def test_ranks_count_each_class_from_zero(labels: np.ndarray) -> None:
     expected = [int((labels[:i] == label).sum()) for i, label in enumerate(labels)]
     assert _rank_within_class(labels).tolist() == expected
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=60))
 def test_terciles_are_thirds_in_order(values: list[float]) -> None:
     third = _terciles(np.array(values))

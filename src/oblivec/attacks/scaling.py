@@ -4,12 +4,35 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 SMALLEST_SPREAD = 1e-9
 """Of a column, relative to its mean; below it is rounding."""
 SMALLEST_VARIANCE = 1e-11
 """Of a direction, relative to the largest. Rounding to float32 leaves about 1e-14 in a direction that is not there."""
+
+LARGEST = 1e30
+"""Numbers beyond this, or below its inverse, overflow or vanish in float32 arithmetic."""
+FARTHEST = 1e4
+"""How many times its range a column may lie away from 0 before float32 loses digits that matter."""
+
+
+def as_float32(x: np.ndarray) -> np.ndarray:
+    """Vectors in the precision attackers work in.
+
+    A float64 column that float32 cannot hold (too large, too small, too far from 0) is moved to the interval from -1 to
+    1: only its unit is lost, and no label is looked at.
+    """
+    if x.dtype != np.float64 or len(x) == 0:
+        return np.ascontiguousarray(x, dtype=np.float32)
+    low, high = x.min(0), x.max(0)
+    centre, reach, size = low / 2 + high / 2, high / 2 - low / 2, np.maximum(np.abs(low), np.abs(high))
+    lost = (size > LARGEST) | ((size > 0) & (size < 1 / LARGEST)) | (size > FARTHEST * reach)
+    lost &= (reach > 0) | (size > LARGEST)
+    x = x.copy()
+    x[:, lost] = (x[:, lost] - centre[lost]) / np.where(reach > 0, reach, 1.0)[lost]
+    return np.ascontiguousarray(x, dtype=np.float32)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from scipy.stats import norm
 from oblivec.attacks.base import REGISTRY, Problem, Scores
 from oblivec.attacks.panel import PANEL, attack_all, check_attackers
 from oblivec.attacks.sampling import Protocol, Sample, draw
+from oblivec.attacks.scaling import as_float32
 from oblivec.attacks.threats import THREATS, Evidence, View
 from oblivec.audit import statistics
 from oblivec.audit.attackable import attackable
@@ -118,7 +119,7 @@ def run_audit(
             for threat in threats
         },
         before=_before(before, tested, margin) if before else None,
-        views=tuple(density_view(evidence.embeddings, attribute, seed) for attribute in known),
+        views=tuple(density_view(as_float32(evidence.embeddings), attribute, seed) for attribute in known),
         untested={name: threat.who for name, threat in THREATS.items() if name not in threats},
         notes=tuple(dict.fromkeys(said)),
     )
@@ -158,7 +159,7 @@ def _prepare(
     labels = attribute.values[sample.rows]
     problems = {
         view: Problem(
-            matrix[sample.rows] if issparse(matrix) else np.ascontiguousarray(matrix[sample.rows], dtype=np.float32),
+            matrix[sample.rows] if issparse(matrix) else as_float32(matrix[sample.rows]),
             labels, len(attribute.classes), sample.trials, derive_seed(own, threat, view) % 2**40,
         )
         for view, matrix in views.items()

@@ -6,7 +6,7 @@ Rows are counted from 1 in messages, the header not included. Neither an id nor 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +72,8 @@ def attributes_from(
 ) -> AttributeTable:
     """The same from an object: a mapping of name to labels, or a pandas, polars or Arrow table.
 
-    A value of a mapping may already be an `Attribute`; it is taken as it is. A text column is text here, even when all
-    of it looks like numbers.
+    A value of a mapping may already be an `Attribute`; it is taken as it is, under the name it has there. A text column
+    is text here, even when all of it looks like numbers.
     """
     if isinstance(table, AttributeTable):
         return table
@@ -125,7 +125,7 @@ class _Plan:
             if len(cells.values if isinstance(cells, Attribute) else cells) == 0:
                 raise BadInput(f"{self.source}: has no rows; at least one user is needed")
             try:
-                attributes[name] = cells if isinstance(cells, Attribute) else attribute_from_cells(
+                attributes[name] = replace(cells, name=name) if isinstance(cells, Attribute) else attribute_from_cells(
                     name, cells, self.types.get(name), str(self.source), from_csv
                 )
             except NotAnAttribute as reason:

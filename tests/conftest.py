@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import browser as browsers
+
+# Test problems are tiny: threads that wait for each other at every step turn seconds into minutes on a busy machine.
+# Read when torch is first imported, here and in every process a test starts.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

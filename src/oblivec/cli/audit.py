@@ -22,6 +22,7 @@ from oblivec.errors import BadInput, LeakFound
 from oblivec.files.atomic import write_json, write_text
 from oblivec.files.embeddings import EmbeddingFile, embeddings_from, read_embeddings
 from oblivec.files.matching import match_attributes, match_embeddings, match_interactions
+from oblivec.files.table_sources import open_table
 from oblivec.files.tables import read_attributes, read_interactions
 from oblivec.recommenders.base import Recommender
 from oblivec.recommenders.storage import USERS_FILE
@@ -159,6 +160,9 @@ def _gather(
     hidden = {}
     if hidden_labels is not None:
         own = {name: "continuous" if attr.is_continuous else "categorical" for name, attr in found.items()}
+        if not wanted:  # the table may hold some of the attributes only
+            held = open_table(hidden_labels).names
+            own = {name: kind for name, kind in own.items() if name in held} or own
         truth = read_attributes(hidden_labels, id_column=id_column, types=own, only=list(own))
         hidden, more = match_attributes(matrix, truth)
         notes += more

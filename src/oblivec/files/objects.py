@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,7 +46,9 @@ def _is_pandas(table: Any) -> bool:
 
 
 def _taken(name: str, cells: Any) -> Any:
-    return cells if isinstance(cells, Attribute) else column_of(name, cells, "attributes")
+    if isinstance(cells, Attribute):
+        return cells if cells.name == name else replace(cells, name=name)
+    return column_of(name, cells, "attributes")
 
 
 def column_of(name: str, cells: Any, source: str) -> pa.ChunkedArray:

@@ -6,7 +6,7 @@ Rows are counted from 1 in messages, the header not included. Neither an id nor 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +125,7 @@ class _Plan:
             if len(cells.values if isinstance(cells, Attribute) else cells) == 0:
                 raise BadInput(f"{self.source}: has no rows; at least one user is needed")
             try:
-                attributes[name] = replace(cells, name=name) if isinstance(cells, Attribute) else attribute_from_cells(
+                attributes[name] = cells if isinstance(cells, Attribute) else attribute_from_cells(
                     name, cells, self.types.get(name), str(self.source), from_csv
                 )
             except NotAnAttribute as reason:

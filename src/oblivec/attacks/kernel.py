@@ -10,7 +10,7 @@ from oblivec.attacks.base import Attacker, Problem, Scores, register
 from oblivec.attacks.ridge import Features, ridge_attack
 from oblivec.attacks.scaling import standardise
 
-FEATURES = 1024
+FEATURES = 512
 WIDTHS = (0.35, 1.0)
 """Kernel widths as multiples of the typical distance between users: one local, one wide."""
 

@@ -6,6 +6,7 @@ user's interactions again gets the original row back.
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,9 +32,9 @@ class MultVAEConfig(RecommenderConfig):
     """Width of the hidden layer on either side of the encoding."""
     epochs: int = Field(100, ge=1)
     """Passes over the users. The paper prints 20, which stops short of what MovieLens-1M allows."""
-    batch_size: int = Field(128, ge=1)
+    batch_size: int = Field(256, ge=1)
     """Users per step, at most."""
-    steps_per_epoch: int = Field(60, ge=1)
+    steps_per_epoch: int = Field(24, ge=1)
     """On a small data set the batch shrinks until an epoch has this many steps; one number of epochs then fits all."""
     dropout: float = Field(0.5, ge=0, lt=1)
     """Share of a user's interactions hidden from the encoder during training."""
@@ -43,6 +44,8 @@ class MultVAEConfig(RecommenderConfig):
     """Share of the training steps over which that weight grows from zero."""
     l2: float = Field(1e-4, ge=0)
     """Adam's weight decay."""
+    averaged: float = Field(0.5, ge=0, le=1)
+    """Share of the epochs, at the end, over whose weights the model is averaged; 0 keeps the last weights alone."""
 
 
 class Rows:
@@ -93,13 +96,25 @@ class _Fit(Trainer):
         self.optimizer = adam(list(self.values.values()), config.learning_rate, config.l2)
         self.draws = torch_rng(seed, "multvae", "draws", device=device)
         self.anneal_steps = config.kl_anneal * config.epochs * -(-self.rows.n_users // self.batch_size)
-        self.steps = 0
+        self.steps = self.epochs = 0
+        self.mean: Tensors = {}
 
     def epoch(self) -> float:
         total = torch.zeros((), device=self.draws.device)
         for users in batches(self.rows.n_users, self.batch_size, self.draws):
             total += self._step(users) * len(users)
+        self.epochs += 1
+        self._average()
         return float(total / self.rows.n_users)
+
+    def _average(self) -> None:
+        """The running mean of the weights over the last epochs: single epochs differ by as much as seeds do."""
+        past = self.epochs - math.floor(self.config.epochs * (1 - self.config.averaged))
+        if past == 1:
+            self.mean = {name: value.detach().clone() for name, value in self.values.items()}
+        elif past > 1:
+            for name, value in self.values.items():
+                self.mean[name].lerp_(value.detach(), 1 / past)
 
     def _step(self, users: Tensor) -> Tensor:
         self.steps += 1
@@ -119,11 +134,12 @@ class _Fit(Trainer):
 
     @torch.no_grad()
     def tensors(self) -> Tensors:
+        values = self.mean or {name: value.detach() for name, value in self.values.items()}
         means = []
         for users in torch.arange(self.rows.n_users, device=self.draws.device).split(1024):
             row, item = self.rows.of(users)
-            means.append(encode(self.values, row, item, len(users)).chunk(2, dim=1)[0])
-        return {name: value.detach() for name, value in self.values.items()} | {"users": torch.cat(means)}
+            means.append(encode(values, row, item, len(users)).chunk(2, dim=1)[0])
+        return {name: value.clone() for name, value in values.items()} | {"users": torch.cat(means)}
 
 
 class _RefitDecoder(Trainer):

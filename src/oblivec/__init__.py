@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from oblivec import audit as audit
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "audit"]

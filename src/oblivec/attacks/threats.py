@@ -116,17 +116,23 @@ def _recommendations(evidence: Evidence) -> dict[str, View]:
     found: dict[str, View] = {}
     for length in LIST_LENGTHS:
         chosen = lists[:, :length]
-        rows = np.repeat(np.arange(len(chosen)), chosen.shape[1])
-        ones = np.ones(chosen.size, dtype=np.float32)
-        sets = csr_matrix((ones, (rows, chosen.ravel())), shape=(len(chosen), n_items))
+        rows, places = np.nonzero(chosen >= 0)
+        ones = np.ones(len(rows), dtype=np.float32)
+        sets = csr_matrix((ones, (rows, chosen[rows, places])), shape=(len(chosen), n_items))
         found[f"top{length}"] = sketch(sets, evidence.seed)
         if items is not None:
-            found[f"top{length}-mean"] = np.asarray(sets @ items.astype(np.float32)) / chosen.shape[1]
+            found[f"top{length}-mean"] = _mean_vectors(sets, items)
     return found
 
 
+def _mean_vectors(sets: csr_matrix, items: np.ndarray) -> np.ndarray:
+    """The mean vector of each user's items; zero where there are none."""
+    sizes = np.asarray(sets.sum(1)).reshape(-1, 1)
+    return np.asarray(sets @ items.astype(np.float32)) / np.maximum(sizes, 1)
+
+
 def top_items(evidence: Evidence, length: int) -> np.ndarray:
-    """The `length` best unseen items of every user, best first, chunked."""
+    """The `length` best unseen items of every user, best first, chunked; -1 where fewer are left."""
     users = len(evidence.embeddings)
     if evidence.items is not None:
         if evidence.items.shape[1] != evidence.embeddings.shape[1]:
@@ -154,7 +160,8 @@ def top_items(evidence: Evidence, length: int) -> np.ndarray:
         if history is not None:
             seen = history[rows.numpy()].tocoo()
             scores[torch.as_tensor(seen.row).long(), torch.as_tensor(seen.col).long()] = -torch.inf
-        found.append(scores.topk(min(length, n_items), dim=1).indices)
+        best = scores.topk(min(length, n_items), dim=1)
+        found.append(torch.where(torch.isneginf(best.values), -1, best.indices))
     return torch.cat(found).numpy()
 
 

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from oblivec import audit as audit
+    from oblivec.audit.run import audit
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "audit"]

@@ -36,10 +36,13 @@ class Scenario:
 
 
 def run_scenarios(scenarios: Sequence[Scenario], jobs: int | None = None) -> dict[str, list[dict[str, Any]]]:
-    """Every audit of every scenario, as the JSON of the audit plus its seconds; scenarios take turns."""
+    """Every audit of every scenario, as the JSON of the audit plus its seconds.
+
+    Scenarios take turns in proportion to their audits, so that a run cut short has its share of each.
+    """
     start = time.time()
-    most = max(scenario.audits for scenario in scenarios)
-    tasks = [(scenario, seed) for seed in range(most) for scenario in scenarios if seed < scenario.audits]
+    tasks = [(scenario, seed) for scenario in scenarios for seed in range(scenario.audits)]
+    tasks.sort(key=lambda task: (task[1] + 0.5) / task[0].audits)
     found: dict[str, list[dict[str, Any]]] = {scenario.name: [] for scenario in scenarios}
     results = map_tasks(partial(_audit_once, start), tasks, jobs, "Simulated audits")
     for (scenario, _), result in zip(tasks, results, strict=True):

@@ -71,7 +71,7 @@ def test_an_evaluation_keeps_to_its_time_and_says_how_many_it_tested(split: Leav
     model = recommender("lightgcn", epochs=1).fit(split, device="cpu")
     everybody, _ = kuaisar_scale.evaluate(model, split, budget_seconds=1e9)
     assert sorted(everybody.users) == sorted(split.tested_users)
-    some, would_take = kuaisar_scale.evaluate(model, split, budget_seconds=1e-3)
+    some, would_take = kuaisar_scale.evaluate(model, split, budget_seconds=1e-9)
     assert 0 < len(some.ranks) < len(everybody.ranks)
     assert would_take > 0
     ranks = dict(zip(everybody.users, everybody.ranks, strict=True))

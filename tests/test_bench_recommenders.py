@@ -58,15 +58,6 @@ def test_ratios_are_taken_pair_by_pair() -> None:
     assert not lightgcn_speed._summary([{part: [pair(1, 2)] for part in rounds[0]}], calm)["reached"]
 
 
-@pytest.mark.slow
-@pytest.mark.network
-def test_recbole_finds_what_we_find_in_its_embeddings(tmp_path: Path) -> None:
-    result = lightgcn_speed.run(quick=True, root=tmp_path)
-    quality = result["recbole_embeddings_evaluated_by"]
-    assert quality["oblivec"] == pytest.approx(quality["recbole"], abs=1e-3)
-    assert result["epoch"]["seconds"]["ratio"] > 1
-
-
 def test_an_evaluation_keeps_to_its_time_and_says_how_many_it_tested(split: LeaveOneOut) -> None:
     model = recommender("lightgcn", epochs=1).fit(split, device="cpu")
     everybody, _ = kuaisar_scale.evaluate(model, split, budget_seconds=1e9)

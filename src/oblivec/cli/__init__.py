@@ -1,5 +1,10 @@
 """The command line: thin. Parse, call, print."""
 
+import os
+
+# Read when torch loads its threads: on a busy machine threads that spin while they wait turn seconds into minutes.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 from oblivec.cli import audit as audit
 from oblivec.cli import bench as bench
 from oblivec.cli import data as data  # each command module registers itself

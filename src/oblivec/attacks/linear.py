@@ -10,6 +10,8 @@ from oblivec.attacks.ridge import Features, ridge_attack
 from oblivec.attacks.scaling import Affine, whiten
 
 STEPS = 60
+CONVERGED = 1e-4
+"""A step that moves no weight further than this is the last."""
 PENALTY = 1.0
 """L2 penalty of the weights against the summed log-likelihood: scikit-learn's C = 1."""
 
@@ -59,6 +61,9 @@ def _logistic(
     for iteration in range(STEPS):
         residual = (torch.softmax(x @ ahead, dim=1) - target) * weight[:, None]
         moved = ahead - step * (x.T @ residual + penalty * ahead)
-        ahead = moved + iteration / (iteration + 3) * (moved - weights)
+        change = moved - weights
+        ahead = moved + iteration / (iteration + 3) * change
         weights = moved
+        if float(change.abs().max()) < CONVERGED:
+            break
     return weights

@@ -100,7 +100,7 @@ class _Ensemble:
         return (each * weight).sum(1) / live.sum(1).clamp(min=1)
 
     def train(self) -> _Ensemble:
-        optimiser = torch.optim.AdamW(self.parameters, lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
+        optimiser = torch.optim.AdamW(self.parameters, lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY, fused=True)
         rng = torch_rng(self.problem.seed, "batches")
         trials, longest = self.fit_rows.shape
         batch = max(BATCH, math.ceil(longest / MOST_BATCHES))

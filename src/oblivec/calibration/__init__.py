@@ -1,0 +1,1 @@
+"""Step 1, embedding calibration: the edit that removes one attribute alone."""

@@ -1,0 +1,1 @@
+"""Step 2, flexible combination: from calibrations to the release for one requirement."""

@@ -7,7 +7,7 @@ import torch
 from oblivec.errors import BadInput
 
 
-def resolve_device(name: str = "auto") -> torch.device:
+def resolve_device(name: torch.device | str = "auto") -> torch.device:
     """`auto` takes the GPU when there is one; anything else must exist."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -1,0 +1,142 @@
+"""The loop of Algorithm 1, step 1: q learns to read the attribute, the embeddings move so that it cannot, in turns.
+
+`paper` and `paper-tuned` are this loop with different settings. Two slips in the printed algorithm are read as
+meant: line 5 samples from U_t^0, which would make the gradient of line 8 zero (read: U_t^e), and the same phi appears
+for all t (read: one q per attribute).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from oblivec.calibration.ball import Ball, project
+from oblivec.calibration.base import Calibration, Calibrator, CalibratorConfig
+from oblivec.console import progress
+from oblivec.datasets.attributes import Attribute
+from oblivec.devices import resolve_device
+from oblivec.errors import BadInput
+from oblivec.information.estimator import Estimator
+from oblivec.information.target import Target
+from oblivec.information.variational import VariationalConfig
+from oblivec.randomness import torch_rng
+
+
+class AlternatingConfig(CalibratorConfig):
+    """The settings of the loop. The defaults are the paper's, and what it does not print is marked so."""
+
+    steps: int = Field(2000, ge=1)
+    """E_1, steps on the embeddings. Printed: 2000."""
+    batch_size: int | None = Field(None, ge=2)
+    """B, users sampled (without replacement) for each step. Not printed; all of them."""
+    optimiser: Literal["adam", "sgd"] = "adam"
+    """Algorithm 1 prints a gradient step, the appendix Adam. Adam."""
+    learning_rate: float = Field(1e-3, gt=0)
+    """eta. Printed: 1e-3."""
+    per_user_gradient: bool = False
+    """Whether to follow the gradient of B times vCLUB, so that a user's step does not shrink as the batch grows.
+    Not printed; no. Adam hardly notices."""
+    ball: Ball = "matrix"
+    """What `radius` bounds. Printed is the norm of the whole matrix with epsilon / N = 0.5, hence `matrix`; that ball
+    is so large that it seldom binds. `row` and `relative-row` bound every user's change."""
+    radius: float = Field(0.5, ge=0)
+    """epsilon / N for `matrix`, else a user's radius. Printed: 0.5. `inf` for no constraint."""
+    q: VariationalConfig = Field(default_factory=lambda: VariationalConfig.model_validate({}))
+    """The network q and how it learns."""
+
+
+class Alternating(Calibrator):
+    """Base of the paper's methods. Users without a label are left as they are."""
+
+    Config: ClassVar[type[AlternatingConfig]] = AlternatingConfig
+    config: AlternatingConfig
+
+    def calibrate(
+        self,
+        U: Tensor,
+        attribute: Attribute,
+        *,
+        items: Tensor | None = None,
+        seed: int = 0,
+        device: torch.device | str = "cpu",
+    ) -> Calibration:
+        """Algorithm 1, lines 2 to 12, for one attribute. The paper has no use for `items`."""
+        target = Target.of(attribute, resolve_device(device))
+        _check(U, attribute, target)
+        calibrated = U.detach().clone().float()
+        facts: dict[str, Any] = {"notes": _notes(target, U.shape[1])}
+        if not target.is_constant:
+            start = calibrated.to(target.rows.device)[target.rows]
+            moved, run = alternate(start, target, self.config, seed, attribute.name)
+            calibrated[target.rows.to(calibrated.device)] = moved.to(calibrated.device)
+            facts |= run
+        return Calibration(attribute.name, self.name, calibrated, {}, facts)
+
+    def transform(self, calibrations: Sequence[Calibration], U_new: Tensor) -> Tensor:
+        """`U_new` as it is: the paper has nothing for users whose label it did not see. They stay unprotected."""
+        return U_new
+
+
+def alternate(
+    U0: Tensor, target: Target, config: AlternatingConfig, seed: int, name: str
+) -> tuple[Tensor, dict[str, Any]]:
+    """The rows of the labelled users, moved, and what there is to say about the run."""
+    estimator = Estimator(U0, target, config.q, seed, name)
+    U = U0.clone()
+    kind = torch.optim.Adam if config.optimiser == "adam" else torch.optim.SGD
+    optimiser = kind([U], lr=config.learning_rate)
+    batches = _Batches(len(U), config.batch_size, torch_rng(seed, "batches", name, device=U.device))
+    # A step in q's units: what is small to q is small to the step, whatever the scale of a column.
+    per_column = estimator.q.column_variance
+    first = estimate = likelihood = U.new_zeros(())
+    with progress(f"Calibrating {name}", config.steps) as tick:
+        for step in range(config.steps):
+            rows = batches.draw()
+            likelihood = estimator.follow(U[rows], target.labels[rows])
+            estimate, gradient = estimator.push(U[rows], target.labels[rows])
+            first = estimate if step == 0 else first
+            U.grad = torch.zeros_like(U)
+            U.grad[rows] = gradient * per_column * (len(gradient) if config.per_user_gradient else 1)
+            optimiser.step()
+            project(U, U0, config.ball, config.radius)
+            tick()
+    moved = (U - U0).norm() / U0.norm().clamp_min(1e-30)
+    return U.detach(), {
+        "steps": config.steps,
+        "vclub_at_first": round(float(first), 6),
+        "vclub_at_last": round(float(estimate), 6),
+        "log_likelihood_of_q": round(float(likelihood), 6),
+        "moved": round(float(moved), 6),
+    }
+
+
+class _Batches:
+    """Line 5: rows sampled without replacement for each step; all rows, in order, without a batch size."""
+
+    def __init__(self, length: int, size: int | None, rng: torch.Generator):
+        self._length, self._size, self._rng = length, size, rng
+
+    def draw(self) -> Tensor | slice:
+        if self._size is None or self._size >= self._length:
+            return slice(None)
+        return torch.randperm(self._length, generator=self._rng, device=self._rng.device)[: self._size]
+
+
+def _check(U: Tensor, attribute: Attribute, target: Target) -> None:
+    if U.ndim != 2 or len(U) != len(attribute.values):
+        raise BadInput(f"attribute {attribute.name}: {len(attribute.values)} labels for a matrix of shape "
+                       f"{tuple(U.shape)}; give one row per label")
+    if len(target.rows) == 0:
+        raise BadInput(f"attribute {attribute.name}: every label is missing, so it cannot be removed; "
+                       "give some users' labels, or leave it out")
+
+
+def _notes(target: Target, dimensions: int) -> list[str]:
+    if target.is_constant:
+        return ["all labelled users have the same label: nothing to remove, the matrix is unchanged"]
+    small = int((target.class_sizes < dimensions).sum())
+    return [f"{small} of {len(target.class_sizes)} classes have fewer users than dimensions"] if small else []

@@ -20,6 +20,7 @@ from oblivec.console import progress
 from oblivec.datasets.attributes import Attribute
 from oblivec.devices import resolve_device
 from oblivec.errors import BadInput
+from oblivec.information.batches import Batches
 from oblivec.information.estimator import Estimator
 from oblivec.information.target import Target
 from oblivec.information.variational import VariationalConfig
@@ -89,7 +90,7 @@ def alternate(
     U = U0.clone()
     kind = torch.optim.Adam if config.optimiser == "adam" else torch.optim.SGD
     optimiser = kind([U], lr=config.learning_rate)
-    batches = _Batches(len(U), config.batch_size, torch_rng(seed, "batches", name, device=U.device))
+    batches = Batches(len(U), config.batch_size, torch_rng(seed, "batches", name, device=U.device))
     # A step in q's units: what is small to q is small to the step, whatever the scale of a column.
     per_column = estimator.q.column_variance
     first = estimate = likelihood = U.new_zeros(())
@@ -112,18 +113,6 @@ def alternate(
         "log_likelihood_of_q": round(float(likelihood), 6),
         "moved": round(float(moved), 6),
     }
-
-
-class _Batches:
-    """Line 5: rows sampled without replacement for each step; all rows, in order, without a batch size."""
-
-    def __init__(self, length: int, size: int | None, rng: torch.Generator):
-        self._length, self._size, self._rng = length, size, rng
-
-    def draw(self) -> Tensor | slice:
-        if self._size is None or self._size >= self._length:
-            return slice(None)
-        return torch.randperm(self._length, generator=self._rng, device=self._rng.device)[: self._size]
 
 
 def _check(U: Tensor, attribute: Attribute, target: Target) -> None:

@@ -120,7 +120,7 @@ class ConvexTuned(Convex):
 
 
 class _Player:
-    """One attribute in the sum of mutual informations to be minimised: its q, its labelled users, its pull on the weights."""
+    """One attribute of the requirement: its q, its labelled users, its pull on the weights."""
 
     def __init__(self, matrices: Sequence[Tensor], attribute: Attribute, config: ConvexConfig, seed: int):
         place = matrices[0].device

@@ -23,6 +23,10 @@ class FetchFailed(BadInput):
     """A data set could be had from none of its sources; the message says where to get it by hand."""
 
 
+class StoreDamaged(BadInput):
+    """An entry of a store is not what was once written: a flipped bit, a missing file. The message says which."""
+
+
 class LeakFound(OblivecError):
     """`--fail-on-leak` was given and the audit found a leak."""
 

@@ -13,6 +13,10 @@ from typing import Any
 
 from oblivec.errors import BadInput
 
+_DISK_PROBLEMS = {
+    errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR,
+}
+
 
 @contextmanager
 def atomic_path(target: Path | str, mode: int = 0o666) -> Iterator[Path]:
@@ -28,31 +32,39 @@ def atomic_path(target: Path | str, mode: int = 0o666) -> Iterator[Path]:
         raise _unwritable(target, problem) from None
     os.close(handle)
     temporary = Path(name)
+    with writing(target):
+        try:
+            yield temporary
+            with temporary.open("rb") as written:
+                os.fsync(written.fileno())
+            umask = os.umask(0)
+            os.umask(umask)
+            temporary.chmod(mode & ~umask)
+            os.replace(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing(target: Path | str) -> Iterator[None]:
+    """Turn what a full, read-only or forbidden disk raises into `BadInput`; other faults pass."""
     try:
-        yield temporary
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(mode & ~umask)
-        os.replace(temporary, target)
+        yield
     except OSError as problem:
-        if problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EISDIR):
-            raise _unwritable(target, problem) from None
+        if problem.errno in _DISK_PROBLEMS:
+            raise _unwritable(Path(target), problem) from None
         raise
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _unwritable(target: Path, problem: OSError) -> BadInput:
     return BadInput(f"{target}: cannot be written ({problem.strerror or problem}); free space or choose another place")
 
 
-def write_text(target: Path | str, text: str) -> None:
-    with atomic_path(target) as temporary:
+def write_text(target: Path | str, text: str, mode: int = 0o666) -> None:
+    with atomic_path(target, mode) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
-def write_json(target: Path | str, value: Any) -> None:
+def write_json(target: Path | str, value: Any, mode: int = 0o666) -> None:
     """JSON as people and programs expect it: indented, UTF-8, no NaN."""
-    write_text(target, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    write_text(target, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", mode)

@@ -7,6 +7,8 @@ The safetensors library checks the header against the file's size before it allo
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,6 +85,18 @@ def _ids(path: Path, rows: int, tensor: torch.Tensor | None, text: str | None) -
 
 
 def write_tensors(target: Path, matrix: torch.Tensor, layout: TensorsLayout) -> None:
+    save_tensors(target, {EMBEDDINGS: matrix.contiguous(), **layout.others}, layout.metadata)
+
+
+def save_tensors(target: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str] | None = None) -> None:
+    """`save_file`, but a full disk is the `OSError` it is anywhere else and not an error of the safetensors library."""
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    save_file({EMBEDDINGS: matrix.contiguous(), **layout.others}, target, metadata=dict(layout.metadata) or None)
+    try:
+        save_file(dict(tensors), target, metadata=dict(metadata or {}) or None)
+    except SafetensorError as problem:
+        code = re.search(r"\(os error (\d+)\)", str(problem))
+        if code is None:
+            raise
+        raise OSError(int(code[1]), os.strerror(int(code[1])), str(target)) from None

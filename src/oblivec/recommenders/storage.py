@@ -19,6 +19,7 @@ from torch import Tensor
 from oblivec import __version__
 from oblivec.errors import BadInput
 from oblivec.files.atomic import atomic_path, write_json
+from oblivec.files.tensors import save_tensors
 from oblivec.recommenders.base import Recommender
 from oblivec.recommenders.registry import RECOMMENDERS
 
@@ -74,10 +75,8 @@ def is_model(directory: Path | str) -> bool:
 
 
 def _write(target: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
-    from safetensors.torch import save_file
-
     with atomic_path(target) as temporary:
-        save_file(tensors, temporary, metadata=metadata)
+        save_tensors(temporary, tensors, metadata)
 
 
 def _read(path: Path, device: torch.device | str) -> dict[str, Tensor]:

@@ -33,8 +33,9 @@ class PaperTunedConfig(AlternatingConfig):
     """Steps on the embeddings."""
     optimiser: Literal["adam", "sgd"] = "sgd"
     """Adam would turn the tiny gradients near the end into full-size steps."""
-    learning_rate: float = Field(0.1, gt=0)
-    """Of a user's own term, in units of q's input: about a tenth of a standard deviation at first."""
+    learning_rate: float = Field(1.0, gt=0)
+    """Of a user's own term, in units of q's input. Smaller steps give q the time to learn the sample by heart, which
+    pushes attackers below chance; at three times this one the embeddings outrun q again."""
     per_user_gradient: bool = True
     ball: Ball = "relative-row"
     """A share of the user's own row, so that the setting means the same whatever the model's scale."""

@@ -17,6 +17,8 @@ import torch
 
 from oblivec.calibration.base import Calibration
 from oblivec.errors import BadInput, StoreDamaged
+from oblivec.files.embeddings import read_embeddings, write_embeddings
+from oblivec.files.tensors import save_tensors
 from oblivec.files.write_once import TEMPORARY
 from oblivec.store import Store
 from oblivec.store.entry import Entry
@@ -275,6 +277,28 @@ def test_a_full_disk_loses_nothing(small_disk: Path) -> None:
     assert not store.temporaries()
     assert not problems(store)
     store.put(*calibration(2), 1)
+
+
+def test_a_full_disk_is_bad_input_for_a_matrix_too(small_disk: Path, tmp_path: Path) -> None:
+    """The safetensors library has an error of its own for it."""
+    save_tensors(tmp_path / "users.safetensors", {"embeddings": users(rows=50_000)})
+    like = read_embeddings(tmp_path / "users.safetensors")
+    with pytest.raises(BadInput, match=r"cannot be written \(No space left on device\)"):
+        write_embeddings(small_disk / "users.safetensors", like, like.values)
+    assert not list(small_disk.iterdir())
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_store_that_may_only_be_read_can_be_read(store: Store) -> None:
+    key = filled(store)[0]
+    (store.path / "calibrations").chmod(0o500)
+    try:
+        assert store.get(key).attribute == "gender"
+        with pytest.raises(BadInput, match="cannot be written"):
+            store.put(*calibration(9), 1)
+    finally:
+        (store.path / "calibrations").chmod(0o700)
+    assert len(store.entries()) == 3
 
 
 def test_a_read_only_disk_can_be_read(small_disk: Path) -> None:

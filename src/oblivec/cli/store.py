@@ -34,9 +34,10 @@ _SHORT_KEY = 12
 
 @store.command("list")
 def list_entries(directory: Directory, json: Json = None, quiet: Quiet = False, verbose: Verbose = False) -> None:
-    """Every calibration and release, the latest used first: of what, by which method, how large, when last used.
+    """List calibrations and releases.
 
-    Reads the manifests only; `verify` reads everything.
+    Of which attributes, by which method, how large, when last used; the latest used first. Reads the manifests only;
+    `verify` reads everything.
     """
     opened = Store(directory, create=False)
     records = [_record(entry) for entry in sorted(opened.entries(), key=lambda entry: -entry.used)]
@@ -67,7 +68,10 @@ def show(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """The manifest of one entry: what it was made from, how, when, how long it took, and what the method noted."""
+    """Show one entry's manifest.
+
+    What it was made from, how, when, how long it took, and what the method noted. Neither labels nor ids are in it.
+    """
     entry = Store(directory, create=False).find(key)
     manifest = entry.manifest()
     if json is not None:
@@ -90,10 +94,10 @@ def show(
 
 @store.command()
 def verify(directory: Directory, json: Json = None, quiet: Quiet = False, verbose: Verbose = False) -> None:
-    """Read every entry from end to end and compare every bit with what was written.
+    """Check every bit of every entry.
 
-    Exit code 0 when all is as it was, 2 when something is not. Nothing is changed; `gc` removes damaged entries, and
-    the next run makes them again.
+    Reads all of it and compares it with the fingerprints taken when it was written. Exit code 0 when all is as it was,
+    2 when something is not. Nothing is changed; `gc` removes damaged entries, and the next run makes them again.
     """
     opened = Store(directory, create=False)
     findings = []
@@ -140,10 +144,11 @@ def gc(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Remove what killed runs left behind and entries that are damaged; with --unused-since also old ones.
+    """Remove left-overs and damaged entries.
 
-    Reads every entry. Waits for runs that are writing to finish their entry. Whatever is removed, a later run that
-    needs it makes it again from the user matrix and the labels.
+    That is what killed runs left behind and entries that are not as they were written; with --unused-since also old
+    ones. Reads every entry. Waits for runs that are writing to finish their entry. Whatever is removed, a later run
+    that needs it makes it again from the user matrix and the labels.
     """
     opened = Store(directory, create=False)
     if keep and unused_since is None:

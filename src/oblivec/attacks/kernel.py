@@ -29,14 +29,16 @@ class Kernel(Attacker):
 
 def _fourier_features(train: torch.Tensor, rng: torch.Generator) -> Features:
     scale = standardise(train)
-    d = scale.matrix.shape[1]
+    d = len(scale.matrix)
     typical = math.sqrt(2 * d)  # distance between two standardised users
     widths = torch.tensor(WIDTHS).repeat_interleave(FEATURES // len(WIDTHS)) * typical
-    directions = (torch.randn(d, FEATURES, generator=rng) / widths).to(train.device)
-    phase = (torch.rand(FEATURES, generator=rng) * 2 * math.pi).to(train.device)
+    directions = torch.randn(d, FEATURES, generator=rng) / widths
+    phase = torch.rand(FEATURES, generator=rng) * 2 * math.pi
+    # The first feature has no direction and no phase: its cosine is the constant 1.
+    directions = torch.nn.functional.pad(directions, (1, 0)).to(train.device)
+    phase = torch.nn.functional.pad(phase, (1, 0)).to(train.device)
 
     def features(x: torch.Tensor) -> torch.Tensor:
-        z = torch.cos(scale(x) @ directions + phase)
-        return torch.cat([torch.ones(len(x), 1, device=x.device), z], dim=1)
+        return torch.addmm(phase, scale(x), directions).cos_()
 
     return features

@@ -1,4 +1,9 @@
-"""A scaled multilayer perceptron with early stopping, all trials trained side by side in one tensor program."""
+"""A scaled multilayer perceptron with early stopping, all trials trained side by side in one tensor program.
+
+The networks are so small that the time goes to the steps around the arithmetic. So gradients are written out (two
+layers need no tape), the trials' rows lie scaled and side by side, one shuffle an epoch serves all trials (which
+divide their rows differently anyway), and a trial that has stopped is dropped from the arithmetic.
+"""
 
 from __future__ import annotations
 
@@ -31,120 +36,158 @@ class MLP(Attacker):
     fold_dependence = 1.0
 
     def attack(self, problem: Problem, device: torch.device) -> Scores:
-        return _Ensemble(problem, device).train().scores()
-
-
-class _Ensemble:
-    """One network per trial: weights carry a leading axis of trials, and so does every batch."""
-
-    def __init__(self, problem: Problem, device: torch.device):
-        self.problem, self.device = problem, device
         vectors = torch.as_tensor(problem.vectors, device=device)
-        self.scales = [standardise(vectors[torch.as_tensor(t.train, device=device)]) for t in problem.trials]
-        self.vectors = vectors
-        splits = [self._inner_split(number) for number in range(len(problem.trials))]
-        self.fit_rows, self.fit_length = _pad([fit for fit, _ in splits], device)
-        self.held_rows, held_length = _pad([held for _, held in splits], device)
-        self.targets, self.weights = self._targets()
-        self.held_live = torch.arange(self.held_rows.shape[1], device=device) < held_length[:, None]
-        self.shift = torch.stack([scale.shift for scale in self.scales]).float()[:, None]
-        self.gain = torch.stack([scale.matrix.diagonal() for scale in self.scales]).float()[:, None]
-        self.parameters = self._initial()
-
-    def _inner_split(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        train = numpy_rng(self.problem.seed, "inner", number).permutation(self.problem.trials[number].train)
-        held = max(len(train) // 5, 1)
-        return train[held:], train[:held]
-
-    def _targets(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """The label of every row and its weight in the loss, for each trial (trials x rows)."""
-        labels, trials = self.problem.labels, self.problem.trials
-        if self.problem.continuous:
-            # Each trial's own unit: the labels of a test fold have no say in it.
-            self.units = [Unit.of(labels[trial.train]) for trial in trials]
-            targets = np.stack([unit.into(labels) for unit in self.units])
-            weights = torch.ones(targets.shape, device=self.device)
-            return torch.as_tensor(targets, dtype=torch.float32, device=self.device), weights
-        weights = np.zeros((len(trials), len(labels)), dtype=np.float32)
-        for number, trial in enumerate(trials):
-            weights[number, trial.train] = balanced_weights(labels[trial.train], self.problem.n_classes)
-        targets = torch.as_tensor(labels, device=self.device).expand(len(trials), -1)
-        return targets, torch.as_tensor(weights, device=self.device)
-
-    def _initial(self) -> list[torch.Tensor]:
-        rng = torch_rng(self.problem.seed, "weights")
-        trials, d, outputs = len(self.problem.trials), self.vectors.shape[1], self.problem.outputs
-
-        def glorot(fan_in: int, fan_out: int) -> torch.Tensor:
-            bound = math.sqrt(6 / (fan_in + fan_out))
-            return (torch.rand(trials, fan_in, fan_out, generator=rng) * 2 - 1) * bound
-
-        shapes = [glorot(d, HIDDEN), torch.zeros(trials, 1, HIDDEN), glorot(HIDDEN, outputs)]
-        shapes.append(torch.zeros(trials, 1, outputs))
-        return [tensor.to(self.device).requires_grad_() for tensor in shapes]
-
-    def _forward(self, rows: torch.Tensor, models: slice = slice(None)) -> torch.Tensor:
-        """Outputs (trials x rows x outputs) for row numbers (trials x rows)."""
-        w1, b1, w2, b2 = (parameter[models] for parameter in self.parameters)
-        x = (self.vectors[rows] - self.shift[models]) * self.gain[models]
-        return torch.baddbmm(b2, torch.relu(torch.baddbmm(b1, x, w1)), w2)
-
-    def _losses(self, rows: torch.Tensor, live: torch.Tensor) -> torch.Tensor:
-        """Weighted mean loss of each trial over its live rows."""
-        outputs, targets = self._forward(rows), self.targets.gather(1, rows)
-        if self.problem.continuous:
-            each = (outputs.squeeze(2) - targets).square()
-        else:
-            each = torch.nn.functional.cross_entropy(outputs.transpose(1, 2), targets, reduction="none")
-        weight = self.weights.gather(1, rows) * live
-        return (each * weight).sum(1) / live.sum(1).clamp(min=1)
-
-    def train(self) -> _Ensemble:
-        optimiser = torch.optim.AdamW(self.parameters, lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY, fused=True)
-        rng = torch_rng(self.problem.seed, "batches")
-        trials, longest = self.fit_rows.shape
-        batch = max(BATCH, math.ceil(longest / MOST_BATCHES))
-        best = [parameter.detach().clone() for parameter in self.parameters]
-        best_loss = torch.full((trials,), float("inf"), device=self.device)
-        stale = torch.zeros(trials, dtype=torch.long, device=self.device)
-        for _ in range(EPOCHS):
-            # A fresh order for every trial; rows beyond a shorter trial's end come last and weigh nothing.
-            keys = torch.rand(trials, longest, generator=rng).to(self.device)
-            keys[torch.arange(longest, device=self.device) >= self.fit_length[:, None]] = 2.0
-            order = keys.argsort(1)
-            for positions in order.split(batch, dim=1):
-                live = positions < self.fit_length[:, None]
-                loss = self._losses(self.fit_rows.gather(1, positions), live).sum()
-                optimiser.zero_grad(set_to_none=True)
-                loss.backward()
-                optimiser.step()
-            with torch.no_grad():
-                held = self._losses(self.held_rows, self.held_live)
-            better = held < best_loss
-            stale = torch.where(better, 0, stale + 1)
-            best_loss = torch.where(better, held, best_loss)
-            for kept, parameter in zip(best, self.parameters, strict=True):
-                kept[better] = parameter.detach()[better]
-            if bool((stale >= PATIENCE).all()):
-                break
-        self.parameters = best
-        return self
-
-    @torch.no_grad()
-    def scores(self) -> Scores:
+        fit, held, scored, units = [], [], [], []
+        for number, trial in enumerate(problem.trials):
+            scale = standardise(vectors[torch.as_tensor(trial.train, device=device)])
+            labels, weight = problem.labels, np.ones(len(problem.labels))
+            units.append(Unit())
+            if problem.continuous:
+                units[-1] = Unit.of(labels[trial.train])  # the labels of the test fold have no say in it
+                labels = units[-1].into(labels).astype(np.float32)
+            else:
+                weight[trial.train] = balanced_weights(labels[trial.train], problem.n_classes)
+            train = numpy_rng(problem.seed, "inner", number).permutation(trial.train)
+            aside = max(len(train) // 5, 1)
+            for part, rows in ((fit, train[aside:]), (held, train[:aside]), (scored, trial.test)):
+                x = scale(vectors[torch.as_tensor(rows, device=device)])
+                part.append((x, labels[rows], weight[rows]))
+        networks = _train(_Rows(fit, device), _Rows(held, device), problem)
         found = []
-        for number, trial in enumerate(self.problem.trials):
-            rows = torch.as_tensor(trial.test, device=self.device)[None]
-            outputs = self._forward(rows, slice(number, number + 1))[0].cpu().numpy()
-            if self.problem.continuous:
-                outputs = self.units[number].back(outputs)
-            found.append(outputs)
+        for number, (x, _, _) in enumerate(scored):
+            outputs = _outputs([p[number : number + 1] for p in networks], _with_constant(x)[None])[1]
+            found.append(units[number].back(outputs[0].cpu().numpy()))
         return found
 
 
-def _pad(rows: list[np.ndarray], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Row lists of unequal length as one matrix (padded with the first row) and their lengths."""
-    longest = max(len(part) for part in rows)
-    padded = np.stack([np.r_[part, np.full(longest - len(part), part[0] if len(part) else 0)] for part in rows])
-    lengths = torch.tensor([len(part) for part in rows], device=device)
-    return torch.as_tensor(padded, dtype=torch.long, device=device), lengths
+class _Rows:
+    """Rows of every trial side by side, shorter trials filled up with rows that weigh nothing."""
+
+    def __init__(self, trials: list[tuple[torch.Tensor, np.ndarray, np.ndarray]], device: torch.device):
+        self.trials, self.each = len(trials), max(len(x) for x, _, _ in trials)
+        d, kind = trials[0][0].shape[1], torch.as_tensor(trials[0][1]).dtype
+        x = torch.zeros(self.trials, self.each, 1 + d, device=device)
+        target = torch.zeros(self.trials, self.each, dtype=kind, device=device)
+        weight = torch.zeros(self.trials, self.each, device=device)
+        for number, (own, labels, weights) in enumerate(trials):
+            x[number, : len(own)] = _with_constant(own)
+            target[number, : len(own)] = torch.as_tensor(labels, device=device)
+            # Means over all rows, the empty ones included, are then means over the trial's own.
+            weight[number, : len(own)] = torch.as_tensor(weights * self.each / max(len(own), 1), device=device)
+        self.columns = [x.flatten(0, 1), target.flatten(), weight.flatten()]
+
+    def take(self, trials: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Vectors, targets and weights (trials x rows x ...) of some rows of some trials."""
+        places = (trials[:, None] * self.each + rows).flatten()
+        x, target, weight = (
+            column.index_select(0, places).unflatten(0, (len(trials), -1)) for column in self.columns
+        )
+        return x, target, weight
+
+
+def _with_constant(x: torch.Tensor) -> torch.Tensor:
+    """A constant column in front, whose weights are the bias of the hidden layer."""
+    return torch.nn.functional.pad(x, (1, 0), value=1.0)
+
+
+def _train(fit: _Rows, held: _Rows, problem: Problem) -> list[torch.Tensor]:
+    """The parameters of one network per trial, each as it was when it predicted the rows held out best."""
+    device = fit.columns[0].device
+    rng = torch_rng(problem.seed, "batches")
+    batch = max(BATCH, math.ceil(fit.each / MOST_BATCHES))
+    best = _initial(fit, problem)
+    optimiser = _AdamW([parameter.clone() for parameter in best])
+    best_loss = torch.full((fit.trials,), float("inf"), device=device)
+    stale = torch.zeros(fit.trials, dtype=torch.long, device=device)
+    training = torch.arange(fit.trials, device=device)
+    every_held = torch.arange(held.each, device=device)
+    for _ in range(EPOCHS):
+        for rows in torch.randperm(fit.each, generator=rng).to(device).split(batch):
+            optimiser.step(_gradients(optimiser.parameters, *fit.take(training, rows), problem.continuous))
+        loss = _losses(optimiser.parameters, *held.take(training, every_held), problem.continuous)
+        better = loss < best_loss[training]
+        stale[training] = torch.where(better, 0, stale[training] + 1)
+        best_loss[training] = torch.where(better, loss, best_loss[training])
+        for kept, parameter in zip(best, optimiser.parameters, strict=True):
+            kept[training[better]] = parameter[better]
+        going_on = stale[training] < PATIENCE
+        if not bool(going_on.all()):
+            training = training[going_on]
+            optimiser.keep(going_on)
+            if len(training) == 0:
+                break
+    return best
+
+
+def _initial(fit: _Rows, problem: Problem) -> list[torch.Tensor]:
+    """Glorot's weights for both layers, and no bias; a leading axis of trials."""
+    rng = torch_rng(problem.seed, "weights")
+    d, outputs, device = fit.columns[0].shape[1] - 1, problem.outputs, fit.columns[0].device
+
+    def glorot(fan_in: int, fan_out: int) -> torch.Tensor:
+        bound = math.sqrt(6 / (fan_in + fan_out))
+        return (torch.rand(fit.trials, fan_in, fan_out, generator=rng) * 2 - 1) * bound
+
+    first = torch.nn.functional.pad(glorot(d, HIDDEN), (0, 0, 1, 0))
+    second = glorot(HIDDEN, outputs).transpose(1, 2).contiguous()  # products with few columns are slow the other way
+    return [tensor.to(device) for tensor in (first, second, torch.zeros(fit.trials, 1, outputs))]
+
+
+def _outputs(parameters: list[torch.Tensor], x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The hidden layer and the output layer (trials x rows x units)."""
+    first, second, bias = parameters
+    hidden = torch.bmm(x, first).relu_()
+    return hidden, torch.baddbmm(bias, hidden, second.transpose(1, 2))
+
+
+def _losses(
+    parameters: list[torch.Tensor], x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor, continuous: bool
+) -> torch.Tensor:
+    """Weighted mean loss of each trial: cross-entropy, or the squared error."""
+    outputs = _outputs(parameters, x)[1]
+    if continuous:
+        each = (outputs.squeeze(2) - target).square()
+    else:
+        each = -torch.log_softmax(outputs, dim=2).gather(2, target[:, :, None]).squeeze(2)
+    return (each * weight).mean(1)
+
+
+def _gradients(
+    parameters: list[torch.Tensor], x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor, continuous: bool
+) -> list[torch.Tensor]:
+    """Of `_losses`, with respect to each of the parameters."""
+    hidden, outputs = _outputs(parameters, x)
+    if continuous:
+        delta = 2 * (outputs - target[:, :, None])
+    else:
+        delta = torch.softmax(outputs, dim=2)
+        delta.scatter_add_(2, target[:, :, None], torch.full_like(weight, -1)[:, :, None])
+    delta *= weight[:, :, None] / x.shape[1]
+    second = torch.bmm(delta.transpose(1, 2), hidden)
+    behind = torch.bmm(delta, parameters[1]).mul_(hidden.sign_())  # where the unit is off, nothing goes through
+    return [torch.bmm(x.transpose(1, 2), behind), second, delta.sum(1, keepdim=True)]
+
+
+class _AdamW:
+    """Adam with decoupled weight decay. torch's own loads a compiler first, which takes longer than the training."""
+
+    def __init__(self, parameters: list[torch.Tensor]):
+        self.parameters, self.steps = parameters, 0
+        self.mean = [torch.zeros_like(parameter) for parameter in parameters]
+        self.square = [torch.zeros_like(parameter) for parameter in parameters]
+
+    def step(self, gradients: list[torch.Tensor], decay1: float = 0.9, decay2: float = 0.999) -> None:
+        self.steps += 1
+        rate = LEARNING_RATE / (1 - decay1**self.steps)
+        correction = math.sqrt(1 - decay2**self.steps)
+        for parameter, gradient, mean, square in zip(self.parameters, gradients, self.mean, self.square, strict=True):
+            mean.lerp_(gradient, 1 - decay1)
+            square.mul_(decay2).addcmul_(gradient, gradient, value=1 - decay2)
+            parameter.mul_(1 - LEARNING_RATE * WEIGHT_DECAY)
+            parameter.addcdiv_(mean, square.sqrt().add_(1e-8 * correction), value=-rate * correction)
+
+    def keep(self, which: torch.Tensor) -> None:
+        """Go on with some of the trials only."""
+        self.parameters, self.mean, self.square = (
+            [tensor[which] for tensor in tensors] for tensors in (self.parameters, self.mean, self.square)
+        )

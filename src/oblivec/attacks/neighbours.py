@@ -6,14 +6,12 @@ import numpy as np
 import torch
 
 from oblivec.attacks.base import Attacker, Problem, Scores, Unit, balanced_weights, register
+from oblivec.attacks.nearest import nearest_votes
 from oblivec.attacks.scaling import standardise
 
 SCALES = (5, 20, 80, 160)
 """Neighbourhood sizes. Their votes are added with weight k^0.75: between trusting each vote alike (k^1, best for large
 clusters) and each scale alike (k^0.5, best for close pairs). Choosing one scale on held-out users was noisier."""
-CHUNK = 2048
-"""Query users per distance block: bounds memory to CHUNK x n floats."""
-
 
 @register
 class Neighbours(Attacker):
@@ -49,12 +47,5 @@ def _ballots(problem: Problem, train: np.ndarray, device: torch.device) -> tuple
 def _votes(query: torch.Tensor, train: torch.Tensor, ballots: torch.Tensor) -> torch.Tensor:
     """Mean ballot of the nearest training users, averaged over the scales (as far as there are users)."""
     scales = sorted({min(k, len(train)) for k in SCALES})
-    weights = torch.tensor(scales, dtype=torch.float32) ** 0.75
-    weights /= weights.sum()
-    square = train.square().sum(1)
-    found = []
-    for rows in query.split(CHUNK):
-        nearest = (2 * rows @ train.T - square).topk(scales[-1], dim=1).indices
-        running = ballots[nearest].cumsum(1)
-        found.append(sum(float(w) / k * running[:, k - 1] for w, k in zip(weights, scales, strict=True)))
-    return torch.cat(found)
+    weights = np.array(scales) ** 0.75
+    return nearest_votes(query, train, ballots, scales, (weights / weights.sum()).tolist())

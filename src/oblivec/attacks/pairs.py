@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from oblivec.attacks.base import Attacker, Problem, Scores, Unit, balanced_weights, register
-from oblivec.attacks.ridge import choose_and_fit, held_out_rows, ridge_targets
+from oblivec.attacks.ridge import choose_and_fit, held_out_last, ridge_targets
 from oblivec.attacks.scaling import Affine, standardise, whiten
 
 KEPT = (4, 16, 64, 256)
@@ -37,14 +37,13 @@ class Pairs(Attacker):
         vectors = torch.as_tensor(problem.vectors, device=device)
         scores = []
         for number, trial in enumerate(problem.trials):
-            x = vectors[torch.as_tensor(trial.train, device=device)]
+            rows, inner = held_out_last(trial.train, problem.seed, number)
+            x = vectors[torch.as_tensor(rows, device=device)]
             views = _views(x)
-            held_out = held_out_rows(len(x), problem.seed, number)
-            pairs = _screen(views, x[~torch.as_tensor(held_out, device=device)], problem, trial.train[~held_out])
-            target, weight, unit = ridge_targets(problem, trial.train, device)
+            pairs = _screen(views, x[:inner], problem, rows[:inner])
+            target, weight, unit = ridge_targets(problem, rows, device)
             weights = choose_and_fit(
-                _features(views, pairs, x), target, weight, torch.as_tensor(held_out, device=device),
-                widths=[1 + kept for kept in KEPT],
+                _features(views, pairs, x), target, weight, inner, widths=[1 + kept for kept in KEPT]
             )
             test = vectors[torch.as_tensor(trial.test, device=device)]
             found = _features(views, pairs, test)[:, : len(weights)] @ weights
@@ -55,8 +54,8 @@ class Pairs(Attacker):
 def _views(x: torch.Tensor) -> list[View]:
     """Three ways to look at the same users: columns as given, their signs, and the principal directions."""
     plain, white = standardise(x), whiten(x, most=MOST_DIRECTIONS)
-    if plain.matrix.shape[1] > MOST_DIRECTIONS:
-        plain = Affine(plain.shift, plain.matrix[:, :MOST_DIRECTIONS])
+    if len(plain.matrix) > MOST_DIRECTIONS:
+        plain = Affine(plain.shift, torch.diag(plain.matrix)[:, :MOST_DIRECTIONS])
     # Heavy tails would let a few users own every product.
     return [
         lambda u: plain(u).clamp(-4, 4),

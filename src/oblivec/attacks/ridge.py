@@ -26,11 +26,11 @@ def ridge_attack(problem: Problem, device: torch.device, feature_map: FeatureMap
     vectors = torch.as_tensor(problem.vectors, device=device)
     scores = []
     for number, trial in enumerate(problem.trials):
-        train = vectors[torch.as_tensor(trial.train, device=device)]
+        rows, inner = held_out_last(trial.train, problem.seed, number)
+        train = vectors[torch.as_tensor(rows, device=device)]
         features = feature_map(train, torch_rng(problem.seed, "features", number))
-        target, weight, unit = ridge_targets(problem, trial.train, device)
-        held_out = torch.as_tensor(held_out_rows(len(train), problem.seed, number), device=device)
-        weights = choose_and_fit(features(train), target, weight, held_out)
+        target, weight, unit = ridge_targets(problem, rows, device)
+        weights = choose_and_fit(features(train), target, weight, inner)
         test = vectors[torch.as_tensor(trial.test, device=device)]
         scores.append(unit.back((features(test) @ weights).cpu().numpy()))
     return scores
@@ -51,42 +51,55 @@ def ridge_targets(
     return target, weight, Unit()
 
 
-def held_out_rows(n: int, seed: int, number: int) -> np.ndarray:
-    """A fifth of the training rows, kept aside to choose the penalty."""
+def held_out_last(train: np.ndarray, seed: int, number: int) -> tuple[np.ndarray, int]:
+    """The training rows, with a random fifth of them at the end, and how many come before that.
+
+    The fifth is kept aside to choose the penalty; what lies in one piece is sliced and not copied.
+    """
+    n = len(train)
     mask = np.zeros(n, dtype=bool)
     mask[numpy_rng(seed, "inner", number).permutation(n)[: max(n // 5, 1)]] = True
-    return mask
+    return np.r_[train[~mask], train[mask]], n - int(mask.sum())
 
 
 def choose_and_fit(
-    z: torch.Tensor, target: torch.Tensor, weight: torch.Tensor, held_out: torch.Tensor,
-    widths: Sequence[int] | None = None,
+    z: torch.Tensor, target: torch.Tensor, weight: torch.Tensor, inner: int, widths: Sequence[int] | None = None
 ) -> torch.Tensor:
-    """Weights (features x outputs) with the penalty, and the number of leading features, that predict `held_out` best.
+    """Weights (features x outputs) with the penalty, and the number of leading features, that predict best.
 
-    Chosen on the held-out rows, refitted on all.
+    Chosen on the rows from `inner` on by fits to those before, refitted on all.
     """
     root = weight.sqrt()[:, None]
     a, b = z * root, target * root
-    inner = ~held_out
-    gram_inner, gram_held = a[inner].T @ a[inner], a[held_out].T @ a[held_out]
-    moment_inner, moment_held = a[inner].T @ b[inner], a[held_out].T @ b[held_out]
+    gram_inner, gram_held = _gram(a[:inner]), _gram(a[inner:])
+    moment_inner, moment_held = a[:inner].T @ b[:inner], a[inner:].T @ b[inner:]
     scale = gram_inner.diagonal().mean().clamp(min=1e-12)
-    best, best_loss = (z.shape[1], PENALTIES[-1]), float("inf")
+    penalties = scale * torch.tensor(PENALTIES, device=z.device)
+    best, best_loss = (z.shape[1], len(PENALTIES) - 1), float("inf")
     for width in sorted({min(width, z.shape[1]) for width in widths or (z.shape[1],)}):
-        for penalty in PENALTIES:
-            weights = _solve(gram_inner[:width, :width], moment_inner[:width], penalty * scale)
-            loss = float((a[held_out][:, :width] @ weights - b[held_out]).square().mean())
+        fits = _solve(gram_inner[:width, :width], moment_inner[:width], penalties)
+        errors = torch.einsum("nf,pfo->pno", a[inner:, :width], fits) - b[inner:]
+        for choice, loss in enumerate(errors.square().mean((1, 2)).tolist()):
             if loss < best_loss:
-                best, best_loss = (width, penalty), loss
-    width, penalty = best
+                best, best_loss = (width, choice), loss
+    width, choice = best
     gram, moment = (gram_inner + gram_held)[:width, :width], (moment_inner + moment_held)[:width]
-    return _solve(gram, moment, penalty * scale * len(z) / int(inner.sum()))
+    return _solve(gram, moment, penalties[choice : choice + 1] * len(z) / inner)[0]
 
 
-def _solve(gram: torch.Tensor, moment: torch.Tensor, penalty: torch.Tensor) -> torch.Tensor:
-    system = gram + penalty * torch.eye(len(gram), device=gram.device)
-    factor, failed = torch.linalg.cholesky_ex(system)
-    if failed:
-        return torch.linalg.lstsq(system.double(), moment.double()).solution.float()
-    return torch.cholesky_solve(moment, factor)
+def _gram(a: torch.Tensor) -> torch.Tensor:
+    """a^T a. numpy sees that it is symmetric and computes half of it; torch does not."""
+    if a.device.type != "cpu":
+        return a.T @ a
+    rows = a.numpy()
+    return torch.from_numpy(rows.T @ rows)
+
+
+def _solve(gram: torch.Tensor, moment: torch.Tensor, penalties: torch.Tensor) -> torch.Tensor:
+    """The fit under each penalty (penalties x features x outputs)."""
+    systems = gram + penalties[:, None, None] * torch.eye(len(gram), device=gram.device)
+    factors, failed = torch.linalg.cholesky_ex(systems)
+    fits = torch.cholesky_solve(moment.expand(len(penalties), *moment.shape), factors)
+    for number in failed.nonzero().flatten().tolist():
+        fits[number] = torch.linalg.lstsq(systems[number].double(), moment.double()).solution.float()
+    return fits

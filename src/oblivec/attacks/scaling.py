@@ -37,22 +37,23 @@ def as_float32(x: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Affine:
-    """x -> (x - shift) @ matrix."""
+    """x -> (x - shift) @ matrix. A diagonal matrix may be given as its diagonal."""
 
     shift: torch.Tensor
     matrix: torch.Tensor
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        return ((x.to(self.shift) - self.shift) @ self.matrix).float()
+        moved = x.to(self.shift) - self.shift
+        return (moved * self.matrix if self.matrix.ndim == 1 else moved @ self.matrix).float()
 
 
 def standardise(x: torch.Tensor) -> Affine:
     """Every column to mean 0 and variance 1; a constant column becomes 0."""
     x = x.double()
     shift = x.mean(0)
-    spread = x.std(0, correction=0)
+    spread = (x - shift).square_().mean(0).sqrt()
     live = spread > SMALLEST_SPREAD * shift.abs()  # of its own column: how small others are or large says nothing
-    return Affine(shift, torch.diag(torch.where(live, 1 / torch.where(live, spread, 1.0), 0.0)))
+    return Affine(shift, torch.where(live, 1 / torch.where(live, spread, 1.0), 0.0))
 
 
 def whiten(x: torch.Tensor, most: int | None = None) -> Affine:
@@ -63,10 +64,10 @@ def whiten(x: torch.Tensor, most: int | None = None) -> Affine:
     largest variance only. O(n d^2 + d^3).
     """
     scale = standardise(x)
-    z = (x.double() - scale.shift) @ scale.matrix
+    z = (x.double() - scale.shift) * scale.matrix
     values, vectors = torch.linalg.eigh(z.T @ z / len(z))
     keep = values > SMALLEST_VARIANCE * values[-1].clamp(min=1e-30)
     values, vectors = values[keep], vectors[:, keep]
     if most is not None:
         values, vectors = values[-most:], vectors[:, -most:]
-    return Affine(scale.shift, scale.matrix @ (vectors / values.sqrt()))
+    return Affine(scale.shift, scale.matrix[:, None] * (vectors / values.sqrt()))

@@ -112,6 +112,34 @@ def test_the_paper_settings_are_the_printed_ones() -> None:
     assert (q["width"], q["layers"], q["learning_rate"], q["steps"], q["standardise"]) == (100, 2, 1e-4, 1, False)
 
 
+@pytest.mark.parametrize("radius", [0.5, 1e-5])
+def test_it_is_algorithm_1_line_by_line(radius: float) -> None:
+    """A transcription without any of our shortcuts: the double sum, one optimiser each, Equation (projection)."""
+    planted = plant("linear", 30, 4, 0.9)
+    U0, labels = torch.from_numpy(planted.embeddings), torch.from_numpy(planted.attribute.values)
+    q = variational.Categorical(4, 2, variational.VariationalConfig.model_validate({}), torch_rng(5, "q", "linear"))
+    U = U0.clone().requires_grad_()
+    learn, move = torch.optim.Adam(q.parameters(), lr=1e-4), torch.optim.Adam([U], lr=1e-3)
+    estimate = torch.zeros(())
+    for _ in range(6):
+        learn.zero_grad()
+        (-q.network(U.detach()).log_softmax(dim=1)[range(30), labels].mean()).backward()  # line 6
+        learn.step()
+        log_q = q.network(U).log_softmax(dim=1)
+        pairs = [log_q[i, labels[i]] - log_q[i, labels[j]] for i in range(30) for j in range(30)]
+        estimate = torch.stack(pairs).sum() / 30**2
+        move.zero_grad()
+        estimate.backward()  # line 7
+        move.step()  # line 8
+        with torch.no_grad():
+            distance = (U - U0).norm()
+            if distance > radius * 30:
+                U.copy_(U0 + radius * 30 / distance * (U - U0))  # line 9
+    made = calibrator("paper", steps=6, radius=radius).calibrate(U0, planted.attribute, seed=5)
+    torch.testing.assert_close(made.calibrated - U0, U.detach() - U0, atol=2e-6, rtol=1e-2)
+    assert made.facts["vclub_at_last"] == pytest.approx(float(estimate.detach()), abs=2e-6)
+
+
 def test_every_setting_says_what_it_is() -> None:
     """Attribute docstrings are not kept at run time, so this reads the source."""
     for config in (alternating.AlternatingConfig, convex.ConvexConfig, variational.VariationalConfig):

@@ -88,7 +88,7 @@ def test_verify_finds_a_flipped_bit(store: Store, capsys: Captured) -> None:
     assert [problem["damaged"] for problem in found["problems"]] == [True]
     said = capsys.readouterr()
     assert said.err.count("\n") == 1
-    assert f"1 of 2 entries are not as they were written; the first: {path}" in said.err
+    assert f"1 of 2 entries cannot be used; the first: {path}" in said.err
     assert not said.out
 
 

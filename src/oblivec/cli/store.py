@@ -123,7 +123,7 @@ def verify(directory: Directory, json: Json = None, quiet: Quiet = False, verbos
         say(f"{directory}: others on this machine can look inside; chmod 700 keeps them out")
     if bad:
         kind = StoreDamaged if any(one.is_damaged for one in bad) else BadInput
-        raise kind(f"{len(bad)} of {len(findings)} entries are not as they were written; the first: {bad[0].problem}")
+        raise kind(f"{len(bad)} of {len(findings)} entries cannot be used; the first: {bad[0].problem}")
     out().print(f"{len(findings)} entries, all as they were written", markup=False)
 
 

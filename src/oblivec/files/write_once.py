@@ -78,12 +78,10 @@ def flush_directory(path: Path) -> None:
 
 
 def directory_bytes(path: Path) -> int:
-    """Size of the files in a directory, subdirectories included; a file that vanishes meanwhile counts nothing."""
+    """Size of the files in a directory, subdirectories included; what may not be looked at counts nothing."""
     total = 0
     for folder, _, names in os.walk(path):
         for name in names:
-            try:
+            with suppress(OSError):
                 total += os.lstat(os.path.join(folder, name)).st_size
-            except FileNotFoundError:
-                continue
     return total

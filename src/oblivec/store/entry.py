@@ -48,6 +48,17 @@ class Entry:
         except OSError:
             return 0.0
 
+    @property
+    def is_absent(self) -> bool:
+        """Whether there is no such directory. One that may not be looked at is not absent."""
+        try:
+            self.path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        except OSError:
+            pass
+        return False
+
     def manifest(self) -> Manifest:
         return read_manifest(self.manifest_file, self.key)
 
@@ -67,7 +78,7 @@ class Entry:
         if self.is_there():
             self.touch()
             return
-        if self.path.exists():
+        if not self.is_absent:
             remove_directory(self.path)
         tensors = _apart(tensors)
         with added_directory(self.path) as temporary:

@@ -112,7 +112,7 @@ class Store:
 
     def _present(self, kind: EntryKind, key: str) -> Entry:
         entry = self._entry(kind, key)
-        if not entry.path.exists():
+        if entry.is_absent:
             raise BadInput(f"{self.path}: has no {kind} {key[:12]} (any more); run again and it is made anew")
         return entry
 

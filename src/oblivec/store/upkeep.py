@@ -44,7 +44,7 @@ def verify(store: Store) -> Iterator[Finding]:
         try:
             entry.read()
         except OblivecError as problem:
-            if entry.path.exists():  # else removed since it was listed
+            if not entry.is_absent:  # else removed since it was listed
                 yield Finding(entry, problem)
         else:
             yield Finding(entry, None)

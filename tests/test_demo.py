@@ -46,7 +46,7 @@ def test_the_story_is_told_to_its_end(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "made-up" in said.err
     for step in range(1, 6):
         assert f"\n{step}. " in said.err
-    for text in ("popular", "ease", "lightgcn", "HR@10", "NDCG@10", "file-order", "gender", "age"):
+    for text in ("popular", "ease", "lightgcn", "HR@10", "NDCG@10", "file-order", "gender", "age", "best guesser"):
         assert text in said.out
 
     assert sorted(path.name for path in out.iterdir()) == ["audit.html", "audit.json", "model"]

@@ -13,7 +13,8 @@ import torch
 from oblivec.audit.report import render_report
 from oblivec.audit.result import AuditResult
 from oblivec.audit.run import audit
-from oblivec.audit.wording import BADGES, answer, headline, hundred
+from oblivec.audit.table import show_audit
+from oblivec.audit.wording import headline
 from oblivec.console import err, heading, say, show_table
 from oblivec.datasets import registry
 from oblivec.datasets.dataset import Dataset
@@ -138,15 +139,8 @@ def _audit(
     say("Several attackers, each with some users' vectors and labels, guess the labels of the others ...")
     attributes = {name: dataset.attributes[name] for name in ATTRIBUTES}
     found = audit(model.user_matrix(), attributes, seed=seed, jobs=jobs, device=str(device))
-    results = found.main.attributes
-    rows = []
-    for name, result in results.items():
-        told = answer(result, found.margin)
-        low, high = (hundred(rate, told.digits) for rate in result.attackers[result.worst].ci)
-        rows.append((name, BADGES[result.verdict][1], told.guessing, told.best, f"{low} to {high}", result.worst))
-    columns = ("attribute", "verdict", "guessing", "attacker", "95 % interval", "which attacker")
-    show_table("Out of 100 users drawn evenly from the classes, how many are guessed right", columns, rows)
-    say(headline([result.verdict for result in results.values()]))
+    show_audit(found)
+    say(headline([result.verdict for result in found.main.attributes.values()]))
     return found
 
 

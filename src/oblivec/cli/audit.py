@@ -12,11 +12,11 @@ import typer
 from oblivec.attacks.panel import PANEL
 from oblivec.attacks.threats import THREATS, Evidence
 from oblivec.audit.report import render_report
-from oblivec.audit.result import AttributeResult, AuditResult
 from oblivec.audit.run import MARGIN, check_options, run_audit
+from oblivec.audit.table import show_audit
 from oblivec.cli.app import app
 from oblivec.cli.options import Device, Jobs, Quiet, Seed, Verbose, split_list, split_types
-from oblivec.console import detail, say, show_table
+from oblivec.console import detail, say
 from oblivec.datasets.splits import leave_one_out
 from oblivec.errors import BadInput, LeakFound
 from oblivec.files.atomic import write_json, write_text
@@ -28,10 +28,6 @@ from oblivec.recommenders.base import Recommender
 from oblivec.recommenders.storage import USERS_FILE
 from oblivec.recommenders.storage import load as load_model
 
-VERDICTS = {
-    "leaks": "leaks", "below_chance": "leaks (below chance)", "at_chance": "at chance",
-    "undecided": "undecided",
-}
 _THREAT_HELP = "What the attacker holds; repeatable: " + "; ".join(
     f"{threat.name} ({threat.who.rstrip('.')})" for threat in THREATS.values()
 )
@@ -117,7 +113,7 @@ def audit(
     )
     for note in result.notes:
         say(f"note: {note}")
-    show(result)
+    show_audit(result)
     if json is not None:
         write_json(json, result.to_json())
     if html is not None:
@@ -177,40 +173,3 @@ def _aligned_model(directory: Path, matrix: EmbeddingFile) -> Recommender:
     if len(rows) < len(matrix) or len(users) != len(matrix):
         raise BadInput(f"{directory}: has other users ({len(users)}) than {matrix.source} ({len(matrix)})")
     return trained.with_user_matrix(users.values[model_rows])
-
-
-def show(result: AuditResult) -> None:
-    """One table a person understands."""
-    several = len(result.threats) > 1
-    rows = []
-    for threat in result.threats.values():
-        for found in threat.attributes.values():
-            rows.append(([threat.name] if several else []) + _row(found))
-    columns = ["attribute", "verdict", "guessing", "best guesser", "attacker", "95 % interval", "p", "users"]
-    shown = "share of each class recognised, in percent; R2 for a continuous attribute"
-    show_table(
-        "What can be inferred", (["threat"] if several else []) + columns, rows,
-        caption=f"{shown}. p counts all attackers and attributes. margin {100 * result.margin:g} points, "
-                f"protocol {result.protocol}, seed {result.seed}",
-    )
-    for threat in result.threats.values():
-        for found in threat.attributes.values():
-            if found.users_to_decide is not None:
-                say(f"{found.name}: about {found.users_to_decide:,} labelled users would decide; "
-                    f"a leak of {_points(found.smallest_leak, found)} would most likely have been seen with these")
-
-
-def _points(distance: float, found: AttributeResult) -> str:
-    return f"{distance:.3f} (R2)" if found.continuous else f"{100 * distance:.1f} points"
-
-
-def _row(found: AttributeResult) -> list[str]:
-    worst = found.attackers[found.worst]
-    unit = 1 if found.continuous else 100
-    digits = ".3f" if found.continuous else ".1f"
-    return [
-        found.name, VERDICTS[found.verdict], f"{unit * found.chance:{digits}}", f"{unit * worst.score:{digits}}",
-        found.worst,
-        f"{unit * worst.ci[0]:{digits}} to {unit * worst.ci[1]:{digits}}",
-        f"{found.p_value:.4f}" if found.p_value >= 0.001 else "<0.001", f"{found.n:,}",
-    ]

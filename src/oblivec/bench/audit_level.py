@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,9 @@ SHAPES: dict[str, tuple[int, int, dict[str, Sequence[float]], int]] = {
 }
 
 
-def run(quick: bool = False, enough_seconds: float = float("inf"), jobs: int | None = None) -> dict[str, Any]:
+def run(
+    quick: bool = False, enough_seconds: float = float("inf"), jobs: int | None = None, resume: Path | None = None
+) -> dict[str, Any]:
     """`quick`: two audits of the smallest shapes."""
     shapes = {name: shape for name, shape in SHAPES.items() if not quick or shape[0] < 1000}
     scenarios = [
@@ -42,7 +45,7 @@ def run(quick: bool = False, enough_seconds: float = float("inf"), jobs: int | N
     ]
     caught_in = partial(trap, 1000 if quick else 6000, 32, {"gender": GENDER})
     scenarios.append(Scenario("trap", caught_in, 2 if quick else 4, enough_seconds))
-    found = run_scenarios(scenarios, jobs)
+    found = run_scenarios(scenarios, jobs, resume)
     caught = found.pop("trap")
     audits = [audit for results in found.values() for audit in results]
     large = [audit for name, results in found.items() if name.startswith("6000") for audit in results]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,13 +22,15 @@ BAYES_ACCURACY = 0.55
 USERS = 6000
 
 
-def run(quick: bool = False, enough_seconds: float = float("inf"), jobs: int | None = None) -> dict[str, Any]:
+def run(
+    quick: bool = False, enough_seconds: float = float("inf"), jobs: int | None = None, resume: Path | None = None
+) -> dict[str, Any]:
     """`quick`: one audit per kind, of fewer users and stronger leaks."""
     users, accuracy, audits = (1500, 0.7, 1) if quick else (USERS, BAYES_ACCURACY, 40)
     scenarios = [
         Scenario(kind, partial(planted, kind, users, d, accuracy), audits, enough_seconds) for kind, d in LEAKS.items()
     ]
-    found = run_scenarios(scenarios, jobs)
+    found = run_scenarios(scenarios, jobs, resume)
     return {
         "users": users, "bayes_accuracy": accuracy,
         "found": {

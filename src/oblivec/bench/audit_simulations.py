@@ -6,16 +6,20 @@ attributes, the verdicts. Audits are independent, run on one thread each and are
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from oblivec.attacks.threats import Evidence
 from oblivec.audit.run import run_audit
+from oblivec.bench.kept_audits import KeptAudits
 from oblivec.console import voice
 from oblivec.datasets.attributes import Attribute
 from oblivec.engines.local import map_tasks
@@ -35,31 +39,53 @@ class Scenario:
     """No further audit of this scenario is begun once the benchmark has run for so long."""
 
 
-def run_scenarios(scenarios: Sequence[Scenario], jobs: int | None = None) -> dict[str, list[dict[str, Any]]]:
+def run_scenarios(
+    scenarios: Sequence[Scenario], jobs: int | None = None, resume: Path | None = None
+) -> dict[str, list[dict[str, Any]]]:
     """Every audit of every scenario, as the JSON of the audit plus its seconds.
 
-    Scenarios take turns in proportion to their audits, so that a run cut short has its share of each.
+    Scenarios take turns in proportion to their audits, so that a run cut short has its share of each. With `resume`,
+    every finished audit is kept in that file, and those it already holds are not run again.
     """
     start = time.time()
-    tasks = [(scenario, seed) for scenario in scenarios for seed in range(scenario.audits)]
-    tasks.sort(key=lambda task: (task[1] + 0.5) / task[0].audits)
+    kept = KeptAudits(resume) if resume is not None else None
+    done = kept.read() if kept is not None else {}
+    everything = [(scenario, seed) for scenario in scenarios for seed in range(scenario.audits)]
+    everything.sort(key=lambda task: (task[1] + 0.5) / task[0].audits)
+    names = [task_name(scenario, seed) for scenario, seed in everything]
+    tasks = [task for task, name in zip(everything, names, strict=True) if name not in done]
+    results = iter(map_tasks(partial(_audit_once, start, kept), tasks, jobs, "Simulated audits"))
     found: dict[str, list[dict[str, Any]]] = {scenario.name: [] for scenario in scenarios}
-    results = map_tasks(partial(_audit_once, start), tasks, jobs, "Simulated audits")
-    for (scenario, _), result in zip(tasks, results, strict=True):
+    for (scenario, _), name in zip(everything, names, strict=True):
+        result = done[name] if name in done else next(results)
         if result is not None:
             found[scenario.name].append(result)
     return found
 
 
-def _audit_once(start: float, task: tuple[Scenario, int]) -> dict[str, Any] | None:
+def task_name(scenario: Scenario, seed: int) -> str:
+    """Which audit this is: the scenario, how it is drawn (function and settings), and the seed."""
+    make: Any = scenario.make
+    function, settings = (make.func, make.args) if isinstance(make, partial) else (make, ())
+    drawn = hashlib.sha256(f"{inspect.getsource(function)} {settings!r}".encode()).hexdigest()[:16]
+    return f"{scenario.name} ({drawn}), seed {seed}"
+
+
+def _audit_once(start: float, kept: KeptAudits | None, task: tuple[Scenario, int]) -> dict[str, Any] | None:
     scenario, seed = task
     if time.time() - start > scenario.enough_seconds:
         return None
-    voice.quiet = True
     embeddings, attributes = scenario.make(seed)
+    was_quiet, voice.quiet = voice.quiet, True
     before = time.perf_counter()
-    result = run_audit(Evidence(embeddings, attributes, seed=seed), seed=seed, jobs=1, device="cpu")
-    return result.to_json() | {"seconds": time.perf_counter() - before}
+    try:
+        result = run_audit(Evidence(embeddings, attributes, seed=seed), seed=seed, jobs=1, device="cpu")
+    finally:
+        voice.quiet = was_quiet
+    found = result.to_json() | {"seconds": time.perf_counter() - before}
+    if kept is not None:
+        kept.add(task_name(scenario, seed), found)
+    return found
 
 
 def noise_labels(priors: Sequence[float], n: int, name: str, seed: int) -> Attribute:

@@ -33,20 +33,27 @@ def benchmarks() -> dict[str, str]:
     return found
 
 
-def run_benchmark(name: str, quick: bool = False, minutes: float | None = None) -> dict[str, Any]:
+def run_benchmark(
+    name: str, quick: bool = False, minutes: float | None = None, resume: Path | None = None
+) -> dict[str, Any]:
     """Run one benchmark: its result, how long it took, the command that repeats it and the machine it ran on.
 
     `minutes` bounds those that repeat something many times: they begin nothing new after it and say how far they got.
+    `resume` names the file in which they keep what is done, so that several runs add up to one.
     """
     module = _benchmark(name)
-    bounds = {}
-    if minutes is not None:
-        if "enough_seconds" not in inspect.signature(module.run).parameters:
-            raise BadInput(f"--minutes: benchmark '{name}' cannot be cut short; leave the option out")
-        bounds = {"enough_seconds": 60 * minutes}
+    bounds: dict[str, Any] = {}
+    for option, key, value in (
+        ("--minutes", "enough_seconds", None if minutes is None else 60 * minutes), ("--resume", "resume", resume)
+    ):
+        if value is not None:
+            if key not in inspect.signature(module.run).parameters:
+                raise BadInput(f"{option}: benchmark '{name}' does not repeat anything; leave the option out")
+            bounds[key] = value
     start = time.perf_counter()
     result = module.run(quick=quick, **bounds)
     options = " --quick" * quick + (f" --minutes {minutes:g}" if minutes is not None else "")
+    options += " --resume FILE" * (resume is not None)
     return {
         "benchmark": name, "command": f"oblivec bench {name}{options}",
         "machine": describe_machine(), "seconds": round(time.perf_counter() - start, 1), "result": result,

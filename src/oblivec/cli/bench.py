@@ -26,6 +26,10 @@ def bench(
     minutes: Annotated[
         float | None, typer.Option("--minutes", min=0.1, help="Simulations begin nothing new after this long.")
     ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option("--resume", metavar="FILE", help="Simulations keep every finished audit here and go on from it."),
+    ] = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -43,7 +47,7 @@ def bench(
     records: list[dict[str, Any]] = []
     for name in wanted:
         say(f"Running {name} ...")
-        records.append(run_benchmark(name, quick, minutes))
+        records.append(run_benchmark(name, quick, minutes, resume))
         if json is not None:
             write_json(json, {"benchmarks": records})
         show_benchmark(name, records[-1])

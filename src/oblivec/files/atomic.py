@@ -68,3 +68,16 @@ def write_text(target: Path | str, text: str, mode: int = 0o666) -> None:
 def write_json(target: Path | str, value: Any, mode: int = 0o666) -> None:
     """JSON as people and programs expect it: indented, UTF-8, no NaN."""
     write_text(target, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", mode)
+
+
+def append_line(target: Path | str, line: str) -> None:
+    """Add one line to a log, in a single write: several processes may do so at once, and none waits for another.
+
+    What a killed process leaves may be a piece of a line. Whoever reads the log passes over it.
+    """
+    with writing(target):
+        handle = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        try:
+            os.write(handle, f"{line}\n".encode())
+        finally:
+            os.close(handle)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from oblivec.errors import BadInput
 from oblivec.files.opening import check_readable, decoding, refuse_bomb
+from oblivec.files.parquet_footer import unpacked_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -162,6 +163,7 @@ def _parquet_schema(path: Path) -> tuple[pa.Schema, int]:
         if any(group.num_rows < 0 for group in groups) or sum(group.num_rows for group in groups) != about.num_rows:
             raise ValueError("row counts disagree")
         refuse_bomb(path, _BYTES_PER_VALUE * about.num_rows * (1 + about.num_columns))
+        refuse_bomb(path, unpacked_bytes(path))
         for name in file.schema_arrow.names:
             name.encode()
         return file.schema_arrow, about.num_rows

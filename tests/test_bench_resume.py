@@ -93,7 +93,7 @@ def test_on_the_command_line(audited: list[int], tmp_path: Path, monkeypatch: py
     assert len(audited) == len(kept.read_text().splitlines()) == 8  # two each of three small shapes and the trap
     (record,) = json.loads(result.read_text())["benchmarks"]
     assert record["result"]["false_alarms"]["of"] == 6
-    assert record["command"] == "oblivec bench audit-level --quick --resume FILE"
+    assert record["command"] == "oblivec bench audit-level --quick --resume PATH"
 
 
 def test_what_cannot_be_resumed_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

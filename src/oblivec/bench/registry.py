@@ -33,29 +33,28 @@ def benchmarks() -> dict[str, str]:
     return found
 
 
-def run_benchmark(
-    name: str, quick: bool = False, minutes: float | None = None, resume: Path | None = None
-) -> dict[str, Any]:
+def run_benchmark(name: str, quick: bool = False, **options: Any) -> dict[str, Any]:
     """Run one benchmark: its result, how long it took, the command that repeats it and the machine it ran on.
 
-    `minutes` bounds those that repeat something many times: they begin nothing new after it and say how far they got.
-    `resume` names the file in which they keep what is done, so that several runs add up to one.
+    Of `options`, those that are not None are handed to the benchmark's `run`, which must have a parameter of that name.
+    Two mean the same in every benchmark that has them: `minutes` (its `run` gets `enough_seconds`), after which nothing
+    new is begun, and `resume`, the file in which it keeps what is done, so that several runs add up to one.
+    `models`, a directory, arrives as `models_folder`.
     """
     module = _benchmark(name)
-    bounds: dict[str, Any] = {}
-    for option, key, value in (
-        ("--minutes", "enough_seconds", None if minutes is None else 60 * minutes), ("--resume", "resume", resume)
-    ):
-        if value is not None:
-            if key not in inspect.signature(module.run).parameters:
-                raise BadInput(f"{option}: benchmark '{name}' does not repeat anything; leave the option out")
-            bounds[key] = value
+    given = {option: value for option, value in options.items() if value is not None}
+    command = f"oblivec bench {name}{' --quick' * quick}"
+    handed: dict[str, Any] = {}
+    for option, value in given.items():
+        key = {"minutes": "enough_seconds", "models": "models_folder"}.get(option, option)
+        if key not in inspect.signature(module.run).parameters:
+            raise BadInput(f"--{option}: benchmark '{name}' has no use for it; leave the option out")
+        handed[key] = 60 * value if option == "minutes" else value
+        command += f" --{option} {_shown(value)}"
     start = time.perf_counter()
-    result = module.run(quick=quick, **bounds)
-    options = " --quick" * quick + (f" --minutes {minutes:g}" if minutes is not None else "")
-    options += " --resume FILE" * (resume is not None)
+    result = module.run(quick=quick, **handed)
     return {
-        "benchmark": name, "command": f"oblivec bench {name}{options}",
+        "benchmark": name, "command": command,
         "machine": describe_machine(), "seconds": round(time.perf_counter() - start, 1), "result": result,
     }
 
@@ -81,6 +80,15 @@ def _benchmark(name: str) -> ModuleType:
     if name not in (known := benchmarks()):
         raise BadInput(f"no benchmark '{name}'; there are {', '.join(known)}")
     return importlib.import_module(f"oblivec.bench.{name.replace('-', '_')}")
+
+
+def _shown(value: Any) -> str:
+    """An option's value in the command. Paths differ from machine to machine and stand as PATH."""
+    if isinstance(value, Path):
+        return "PATH"
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:

@@ -20,6 +20,7 @@ from oblivec.attacks import (  # noqa: F401  (registration)
     neighbours,
     pairs,
     paper,
+    support_vectors,
     trees,
     xgboost_trees,
 )

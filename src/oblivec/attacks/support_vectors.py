@@ -1,7 +1,7 @@
 """A support vector machine, by scikit-learn: for who wants an attacker that no method was ever tried against.
 
-Never part of the panel. It sees a kernel as `kernel` does, but exactly, and it bends its border around the few users who
-are hard to tell apart instead of fitting everybody.
+Never part of the panel. It sees a kernel as `kernel` does, but exactly, and it bends its border around the few users
+who are hard to tell apart instead of fitting everybody.
 """
 
 from __future__ import annotations

@@ -16,13 +16,15 @@ import oblivec
 PACKAGE = Path(oblivec.__file__).parent
 ORDER = (
     "errors", "console", "randomness", "devices", "files", "datasets", "metrics", "engines", "machine", "recommenders",
-    "attacks", "audit", "information", "calibration", "combination", "baselines", "store", "policies", "importers",
-    "experiments", "bench", "doctor", "demo", "desk", "cli",
+    "attacks", "audit", "information", "calibration", "combination", "baselines", "store", "lego", "policies",
+    "importers", "experiments", "bench", "doctor", "demo", "desk", "cli",
 )
 """Rooms and single modules, in the direction data walks: each imports from itself and from those before it."""
 CORE_TYPES = {"datasets.attributes", "datasets.interactions"}
 """What an attribute and an interaction are; the readers in `files` make them, so they may be imported from anywhere."""
-ATTACK_SIDE, METHOD_SIDE = {"attacks", "audit"}, {"information", "calibration", "combination", "baselines", "store"}
+ATTACK_SIDE, METHOD_SIDE = {"attacks", "audit"}, {
+    "information", "calibration", "combination", "baselines", "store", "lego",
+}
 LONGEST_MODULE = 400
 HEAVY = ("sklearn", "pyarrow", "matplotlib", "jinja2", "joblib", "pandas", "polars")
 MODULES = sorted(PACKAGE.rglob("*.py"))

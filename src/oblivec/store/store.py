@@ -26,6 +26,7 @@ from oblivec.files.locks import locked
 from oblivec.files.write_once import TEMPORARY, flush_directory, private_directory
 from oblivec.store.entry import Entry
 from oblivec.store.lineage import KINDS, SCHEMA, EntryKind, Lineage
+from oblivec.store.manifest import Manifest
 
 STORE_FILE, LOCK_FILE = "store.json", ".lock"
 _STORE = {"store": "oblivec", "schema": SCHEMA}
@@ -76,6 +77,10 @@ class Store:
     ) -> str:
         """Keep a release that took `seconds` to combine; returns its key."""
         return self._write("release", lineage, {"release": release}, release, facts or {}, seconds)
+
+    def manifest(self, kind: EntryKind, key: str) -> Manifest:
+        """What is known about an entry without reading its tensors; costs the same however many entries there are."""
+        return self._present(kind, key).manifest()
 
     # --- looking around -------------------------------------------------------------------------------------------
 

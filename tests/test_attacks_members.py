@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from attack_problems import CPU, attacker, balanced_accuracy, class_problem, predictions
 from oblivec.attacks.base import Problem
+from oblivec.attacks.nearest import _count_dense, nearest_votes
 from oblivec.attacks.neighbours import SCALES
 from oblivec.attacks.paper import _balanced_draw
 from oblivec.attacks.scaling import standardise, whiten
@@ -127,6 +128,25 @@ def test_neighbours_are_the_nearest_by_euclid() -> None:
         for w, k in zip(weights, sizes, strict=True)
     )
     np.testing.assert_allclose(found, expected, atol=1e-4)  # classes are balanced: every weight is 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 700), st.integers(1, 40), st.sampled_from([1, 3, 1000]), st.integers(0, 100))
+def test_votes_are_exact_with_ties_and_without(n: int, most: int, values: int, seed: int) -> None:
+    """Both ways to count agree with a plain sort, whoever is as far as the k-th nearest included."""
+    rng = np.random.default_rng(seed)
+    query, train = (rng.integers(0, values, (size, 2)).astype(np.float32) for size in (7, n))
+    ballots = rng.random((n, 3)).astype(np.float32)
+    scales, weights = sorted({min(k, n) for k in (1, most)}), [0.25, 0.75]
+    closeness = 2 * query @ train.T - np.square(train).sum(1)
+    expected = np.zeros((7, 3))
+    for k, weight in zip(scales, weights, strict=False):
+        within = closeness >= -np.sort(-closeness, axis=1)[:, k - 1 : k]
+        expected += weight * (within @ ballots) / within.sum(1, keepdims=True)
+    given = torch.from_numpy(ballots), scales, weights[: len(scales)]
+    found = nearest_votes(torch.from_numpy(query), torch.from_numpy(train), *given)
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-5)
+    np.testing.assert_allclose(_count_dense(torch.from_numpy(closeness), *given).numpy(), expected, atol=1e-5)
 
 
 # scaling --------------------------------------------------------------------------------------------------------------

@@ -31,3 +31,9 @@ class LeakFound(OblivecError):
     """`--fail-on-leak` was given and the audit found a leak."""
 
     exit_code = 3
+
+
+class LimitMissed(OblivecError):
+    """A release missed a limit of its policy and was not written."""
+
+    exit_code = 4

@@ -202,7 +202,7 @@ class Lego:
     @property
     def facts(self) -> dict[str, dict[str, Any]]:
         """What the method says about each calibration. `notes` tells where protection cannot be assured."""
-        return {name: self._facts(name) for name in self.attributes if name not in self.missing([name])}
+        return {name: self.facts_of(name) for name in self.attributes if name not in self.missing([name])}
 
     @property
     def config_hash(self) -> str:
@@ -226,8 +226,11 @@ class Lego:
             raise BadInput(f"attribute '{name}': not calibrated yet; call calibrate first")
         return self._made[name]
 
-    def labels(self, name: str) -> Attribute:
-        return self._labels[name]
+    @property
+    def values(self) -> np.ndarray:
+        """The user matrix as the methods see it, float32."""
+        self._needs_fit()
+        return self._values
 
     def lineage(self, name: str) -> Lineage:
         """What the calibration of this attribute is made from."""
@@ -243,7 +246,8 @@ class Lego:
             user_matrix=self._user_matrix, item_matrix=self._item_matrix, seed=self.seed,
         )
 
-    def _facts(self, name: str) -> dict[str, Any]:
+    def facts_of(self, name: str) -> dict[str, Any]:
+        """What the method says about one calibration; reads no tensor."""
         if name in self._made or self.store is None:
             return self._made[name].facts
         return self.store.manifest("calibration", self.lineage(name).key).facts

@@ -12,6 +12,7 @@ from oblivec.cli import demo as demo
 from oblivec.cli import doctor as doctor
 from oblivec.cli import store as store
 from oblivec.cli import train as train
+from oblivec.cli import unlearn as unlearn
 from oblivec.cli.app import main
 
 __all__ = ["main"]

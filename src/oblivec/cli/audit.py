@@ -24,9 +24,7 @@ from oblivec.files.embeddings import EmbeddingFile, embeddings_from, read_embedd
 from oblivec.files.matching import match_attributes, match_embeddings, match_interactions
 from oblivec.files.table_sources import open_table
 from oblivec.files.tables import read_attributes, read_interactions
-from oblivec.recommenders.base import Recommender
-from oblivec.recommenders.storage import USERS_FILE
-from oblivec.recommenders.storage import load as load_model
+from oblivec.recommenders.aligned import load_aligned
 
 _THREAT_HELP = "What the attacker holds; repeatable: " + "; ".join(
     f"{threat.name} ({threat.who.rstrip('.')})" for threat in THREATS.values()
@@ -140,7 +138,7 @@ def _gather(
             raise BadInput(f"{baseline}: lacks {len(matrix) - len(rows)} of the {len(matrix)} users of {matrix.source}")
         older = before.values[older_rows]
     item_file = read_embeddings(items) if items is not None else None
-    trained = _aligned_model(model, matrix) if model is not None else None
+    trained = load_aligned(model, matrix) if model is not None else None
     if item_file is None and trained is not None:
         vectors = trained.item_matrix()
         catalogue = vectors if vectors is not None else np.zeros((trained.scores(torch.arange(1)).shape[1], 1))
@@ -163,13 +161,3 @@ def _gather(
         hidden, more = match_attributes(matrix, truth)
         notes += more
     return Evidence(matrix.values, found, older, vectors, trained, history, hidden, seed), notes
-
-
-def _aligned_model(directory: Path, matrix: EmbeddingFile) -> Recommender:
-    """The trained model with its users in the order of the matrix."""
-    trained = load_model(directory)
-    users = read_embeddings(directory / USERS_FILE)
-    rows, model_rows, _ = match_embeddings(matrix, users)
-    if len(rows) < len(matrix) or len(users) != len(matrix):
-        raise BadInput(f"{directory}: has other users ({len(users)}) than {matrix.source} ({len(matrix)})")
-    return trained.with_user_matrix(users.values[model_rows])

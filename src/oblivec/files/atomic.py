@@ -45,6 +45,16 @@ def atomic_path(target: Path | str, mode: int = 0o666) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
+def check_writable(target: Path | str) -> None:
+    """Refuse, before any work is done, a file that could not be written after it."""
+    target = Path(target)
+    if target.is_dir():
+        raise BadInput(f"{target}: is a directory; give a file")
+    ancestor = next(parent for parent in target.absolute().parents if parent.exists())
+    if not ancestor.is_dir() or not os.access(ancestor, os.W_OK | os.X_OK):
+        raise BadInput(f"{target}: cannot be written ({ancestor} is not a writable directory); choose another place")
+
+
 @contextmanager
 def writing(target: Path | str) -> Iterator[None]:
     """Turn what a full, read-only or forbidden disk raises into `BadInput`; other faults pass."""

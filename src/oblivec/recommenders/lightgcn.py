@@ -137,7 +137,7 @@ class _Fit(Trainer):
         return {"users": users.clone(), "items": items.clone()}
 
 
-class _RefitItems(Trainer):
+class RefitItems(Trainer):
     """BPR on the final item matrix alone; the graph has done its work."""
 
     def __init__(self, config: LightGCNConfig, tensors: Tensors, split: LeaveOneOut, seed: int, device: torch.device):
@@ -175,7 +175,7 @@ class LightGCN(Recommender):
         return _Fit(self.config, split, seed, device)
 
     def _refit_trainer(self, split: LeaveOneOut, seed: int, device: torch.device) -> Trainer:
-        return _RefitItems(self.config, self.tensors, split, seed, device)
+        return RefitItems(self.config, self.tensors, split, seed, device)
 
     def _score(self, rows: Tensor) -> Tensor:
         return rows @ self.tensors["items"].T

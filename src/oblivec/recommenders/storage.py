@@ -70,6 +70,12 @@ def load(directory: Path | str, device: torch.device | str = "cpu") -> Recommend
     return kind(config, tensors)
 
 
+def save_item_side(model: Recommender, target: Path | str) -> None:
+    """Everything but the user matrix, for a model whose score is no dot product: what replaces `model.safetensors`."""
+    parts = {name: tensor.detach().cpu().contiguous() for name, tensor in model.tensors.items() if name != "users"}
+    _write(Path(target), parts, {})
+
+
 def is_model(directory: Path | str) -> bool:
     return (Path(directory) / MODEL_FILE).is_file()
 

@@ -12,8 +12,8 @@ from oblivec.calibration.configured import Configured
 from oblivec.datasets.attributes import Attribute
 from oblivec.store.keys import canonical_json, labels_hash, text_hash
 
-EntryKind = Literal["calibration", "release"]
-KINDS: tuple[EntryKind, ...] = ("calibration", "release")
+EntryKind = Literal["calibration", "release", "audit"]
+KINDS: tuple[EntryKind, ...] = ("calibration", "release", "audit")
 SCHEMA = 1
 """Layout of a store. A store with a higher number was written by a newer Oblivec and is not touched."""
 ALGORITHM = 1
@@ -26,9 +26,9 @@ class Lineage(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: EntryKind
-    """`calibration`: one attribute removed. `release`: calibrations combined."""
+    """`calibration`: one attribute removed. `release`: calibrations combined. `audit`: what attackers found."""
     method: str
-    """Name of the calibrator or of the combiner."""
+    """Name of the calibrator or of the combiner; of an audit its protocol."""
     configuration: dict[str, Any]
     """Every setting of the method, defaults included."""
     seed: int
@@ -83,6 +83,16 @@ def release_lineage(
         kind="release", method=combiner.name, configuration=_settings(combiner), seed=seed, user_matrix=user_matrix,
         item_matrix=item_matrix, labels={name: found for one in calibrations for name, found in one.labels.items()},
         calibrations=tuple(one.key for one in calibrations),
+    )
+
+
+def audit_lineage(
+    protocol: str, configuration: dict[str, Any], attributes: Sequence[Attribute], *, user_matrix: str, seed: int = 0
+) -> Lineage:
+    """For an audit of one matrix; the store knows no more about audits than what they were made from."""
+    return Lineage(
+        kind="audit", method=protocol, configuration=configuration, seed=seed, user_matrix=user_matrix,
+        labels={attribute.name: labels_hash(attribute) for attribute in attributes},
     )
 
 

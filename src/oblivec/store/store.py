@@ -1,8 +1,9 @@
-"""A directory of calibrations and releases, addressed by what they were made from. As sensitive as the labels.
+"""A directory of calibrations, releases and audits, addressed by what they were made from. As sensitive as the labels.
 
     store.json                                             {"store": "oblivec", "schema": 1}
     calibrations/KEY/calibration.safetensors, manifest.json
     releases/KEY/release.safetensors, manifest.json
+    audits/KEY/audit.safetensors, manifest.json
 
 Entries appear whole by one rename and are never changed, so readers need no lock. A writer shares `.lock` while it
 writes and `gc` holds it alone; the system frees it when its holder dies. Hence, when `gc` has it, nobody is writing,
@@ -13,10 +14,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from oblivec.calibration.base import Calibration
@@ -42,7 +45,7 @@ class Store:
             self._create(create)
         self._check_schema()
 
-    # --- calibrations and releases --------------------------------------------------------------------------------
+    # --- calibrations, releases, audits -----------------------------------------------------------------------------
 
     def has(self, key: str) -> bool:
         """Whether there is an entry of that key that looks whole. Reads no tensor."""
@@ -63,7 +66,7 @@ class Store:
             raise ValueError("this lineage is another calibration's")
         tensors = {"calibrated": calibration.calibrated}
         tensors |= {_TENSORS + name: tensor for name, tensor in calibration.tensors.items()}
-        return self._write("calibration", lineage, tensors, calibration.calibrated, calibration.facts, seconds)
+        return self._write("calibration", lineage, tensors, calibration.calibrated.shape, calibration.facts, seconds)
 
     def get_release(self, key: str) -> Tensor:
         """The release, every bit checked, as `get`."""
@@ -76,7 +79,22 @@ class Store:
         self, lineage: Lineage, release: Tensor, seconds: float, facts: Mapping[str, Any] | None = None
     ) -> str:
         """Keep a release that took `seconds` to combine; returns its key."""
-        return self._write("release", lineage, {"release": release}, release, facts or {}, seconds)
+        return self._write("release", lineage, {"release": release}, release.shape, facts or {}, seconds)
+
+    def get_audit(self, key: str) -> dict[str, Any]:
+        """The audit as it was given, every bit checked, as `get`."""
+        entry = self._present("audit", key)
+        tensors = entry.read()[1]
+        entry.touch()
+        return json.loads(tensors["audit"].numpy().tobytes())
+
+    def put_audit(
+        self, lineage: Lineage, audit: Mapping[str, Any], shape: tuple[int, int], seconds: float,
+        facts: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Keep an audit, plain JSON, of a matrix of that shape; returns its key."""
+        text = np.frombuffer(json.dumps(dict(audit)).encode(), dtype=np.uint8)  # in its order: reports follow it
+        return self._write("audit", lineage, {"audit": torch.from_numpy(text.copy())}, shape, facts or {}, seconds)
 
     def manifest(self, kind: EntryKind, key: str) -> Manifest:
         """What is known about an entry without reading its tensors; costs the same however many entries there are."""
@@ -122,14 +140,14 @@ class Store:
         return entry
 
     def _write(
-        self, kind: EntryKind, lineage: Lineage, tensors: Mapping[str, Tensor], matrix: Tensor,
+        self, kind: EntryKind, lineage: Lineage, tensors: Mapping[str, Tensor], shape: Sequence[int],
         facts: Mapping[str, Any], seconds: float,
     ) -> str:
         if lineage.kind != kind:
             raise ValueError(f"the lineage of a {lineage.kind} is not that of a {kind}")
         key = lineage.key
         with locked(self.path / LOCK_FILE, exclusive=False):
-            self._entry(kind, key).write(lineage, tensors, (matrix.shape[0], matrix.shape[1]), facts, seconds)
+            self._entry(kind, key).write(lineage, tensors, (shape[0], shape[1]), facts, seconds)
         return key
 
     def _children(self, kind: EntryKind) -> Iterator[Path]:

@@ -1,7 +1,7 @@
-"""Finished simulated audits in a file, one JSON line each, so that a long benchmark may be run in several pieces.
+"""Finished audits in a file, one JSON line each, so that a long benchmark may be run in several pieces.
 
-A line counts only for what it was made by: it carries a digest of the sources an audit's result depends on, and lines
-of other code are passed over. Simulated users are nobody, so that keeping their audits gives nothing away.
+A line counts only for what it was made by: it carries a digest of the sources its result depends on, and lines of other
+code are passed over. Simulated users are nobody, so that keeping their audits gives nothing away.
 """
 
 from __future__ import annotations
@@ -21,19 +21,22 @@ SOURCES = ("attacks/*.py", "audit/*.py", "datasets/planted.py", "randomness.py")
 
 
 @cache
-def code_digest() -> str:
-    """Of the sources of whatever attacks, judges and draws at random."""
+def code_digest(sources: tuple[str, ...] = SOURCES) -> str:
+    """Of these files of the package; by default of whatever attacks, judges and draws at random."""
     digest = hashlib.sha256()
-    for path in sorted(path for pattern in SOURCES for path in PACKAGE.glob(pattern)):
+    for path in sorted(path for pattern in sources for path in PACKAGE.glob(pattern)):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 
 class KeptAudits:
-    """The file. Lines are added by the processes that run the audits, as soon as each is done."""
+    """The file. Lines are added by the processes that run the audits, as soon as each is done.
 
-    def __init__(self, path: Path):
-        self.path, self.code = path, code_digest()
+    `code` is the digest of the sources that make a line; by default that of the audit's.
+    """
+
+    def __init__(self, path: Path, code: str | None = None):
+        self.path, self.code = path, code_digest() if code is None else code
 
     def read(self) -> dict[str, dict[str, Any]]:
         """The audits this code has finished, by name. A line cut short by a kill is passed over."""

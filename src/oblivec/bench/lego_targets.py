@@ -1,0 +1,228 @@
+"""Does unlearning hold? Privacy, ranking, speed and resemblance of releases, target by target.
+
+Base: MovieLens-1M, three recommenders, five base seeds. The cells are
+
+    release/DATASET/MODEL/SEED/ATTRIBUTES      protect them; panel and outside attackers, utility, neighbours
+    change/DATASET/MODEL                       seconds of a requirement change from a warm store, on two cores
+    training/DATASET/MODEL                     seconds of a whole training on two cores, from its first two epochs
+    unlabelled/DATASET/MODEL/SEED/FORM         half of the labels hidden, the attacker is after the hidden ones
+    differencing/DATASET/MODEL/SEED            label-free; the attacker holds the original too
+    continuous/ml-100k/MODEL/SEED, continuous/synthetic/SEED
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from threadpoolctl import threadpool_limits
+
+from oblivec.bench.base_models import base_model, data, models_root
+from oblivec.bench.cells import Cell, finish_cells
+from oblivec.bench.releases import Means, resemblance, utility
+from oblivec.bench.target_summary import show_targets, summarise
+from oblivec.datasets.attributes import Attribute
+from oblivec.datasets.foreign import foreign_matrix
+from oblivec.randomness import numpy_rng
+from oblivec.recommenders import RECOMMENDERS, Recommender, recommender
+
+show = show_targets
+ALL, ALONE, PAIR = ("gender", "age", "occupation"), ("gender",), ("gender", "age")
+SYNTHETIC_USERS = 6000
+REFIT_EPOCHS = 10
+"""As `oblivec unlearn --refit` has it."""
+TIMED = ("lightgcn", "ncf")
+"""Recommenders whose training a requirement change is compared with."""
+CORES = 2
+CHANGES = {"add one": ALL, "drop one": ("age", "occupation"), "swap one": ("gender", "occupation")}
+"""From gender and age, each change following the one before. None is a release that the store already has."""
+QUICK: dict[str, Any] = {"dataset": "ml-100k", "models": ("lightgcn",), "seeds": 1, "synthetic_users": 600}
+QUICK_TRAINING = {"epochs": 5, "learning_rate": 5e-3, "steps_per_epoch": 50}
+QUICK_ATTACKERS = ("linear", "pairs", "neighbours", "svm")
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What all cells share. Where things lie and run is no part of its `repr`, which kept results are kept under."""
+
+    means: Means
+    folder: Path = field(repr=False)
+    root: Path | None = field(default=None, repr=False)
+    dataset: str = "ml-1m"
+    models: Sequence[str] = tuple(RECOMMENDERS)
+    seeds: int = 5
+    synthetic_users: int = SYNTHETIC_USERS
+    training: Mapping[str, Any] = field(default_factory=dict)
+    refit_epochs: int = REFIT_EPOCHS
+
+    def model(self, name: str, seed: int, dataset: str | None = None) -> Recommender:
+        return base_model(
+            self.folder, dataset or self.dataset, name, seed, self.training, self.means.device, self.root
+        )
+
+    def attributes(self, names: Sequence[str], dataset: str | None = None) -> dict[str, Attribute]:
+        source, _ = data(dataset or self.dataset, self.root)
+        known = source.attributes | source.extra_attributes
+        return {name: known[name] for name in names}
+
+
+def run(
+    quick: bool = False,
+    *,
+    cells: Sequence[str] = (),
+    resume: Path | None = None,
+    enough_seconds: float = float("inf"),
+    models_folder: Path | None = None,
+    root: Path | None = None,
+    device: str = "auto",
+    jobs: int | None = None,
+    **means: Any,
+) -> dict[str, Any]:
+    """Every target with its figure. `quick`: ML-100K, LightGCN of a few epochs, one seed, four attackers.
+
+    `means`: fields of `Means` to overrule.
+    """
+    folder = models_root(models_folder, root)
+    if quick:
+        chosen = Means(**({"attackers": QUICK_ATTACKERS, "device": device, "jobs": jobs} | means))
+        setup = Setup(chosen, folder / "quick", root, training=QUICK_TRAINING, refit_epochs=1, **QUICK)
+    else:
+        setup = Setup(Means(**({"device": device, "jobs": jobs} | means)), folder, root)
+    everything = list_cells(setup)
+    found = finish_cells(everything, settings=setup, patterns=cells, resume=resume, enough_seconds=enough_seconds)
+    expected = [cell.name for cell in everything]
+    return {"setup": repr(setup)} | summarise(expected, found, setup.means.attackers)
+
+
+def list_cells(setup: Setup) -> list[Cell]:
+    """All cells, first those that most targets ask for. Base seeds run outermost: an early end has whole seeds."""
+    cells = []
+    for seed in range(setup.seeds):
+        for model in setup.models:
+            of = f"{setup.dataset}/{model}/{seed}"
+            for names in (ALL, ALONE):
+                work = partial(_release, setup, model, seed, names)
+                cells.append(Cell(f"release/{of}/{'+'.join(names)}", work))
+            cells.append(Cell(f"differencing/{of}", partial(_differencing, setup, model, seed)))
+            cells += [
+                Cell(f"unlabelled/{of}/{form}", partial(_unlabelled, setup, model, seed, form == "label-free"))
+                for form in ("label-free", "label-aware")
+            ]
+            cells.append(Cell(f"continuous/ml-100k/{model}/{seed}", partial(_age_in_years, setup, model, seed)))
+        cells.append(Cell(f"continuous/synthetic/{seed}", partial(_synthetic_amount, setup, seed)))
+    cells += [Cell(f"change/{setup.dataset}/{model}", partial(_change, setup, model)) for model in setup.models]
+    return cells + [Cell(f"training/{setup.dataset}/{model}", partial(_training, setup, model)) for model in TIMED]
+
+
+def _release(setup: Setup, name: str, seed: int, names: Sequence[str]) -> dict[str, Any]:
+    """Targets 1, 2, 3 and 8."""
+    model, attributes = setup.model(name, seed), setup.attributes(names)
+    _, split = data(setup.dataset, setup.root)
+    U = model.user_matrix()
+    lego = setup.means.lego(seed, items=model.item_matrix()).fit(U, attributes)
+    release = lego.protect(names)
+    return {
+        "attacks": setup.means.attack(release, attributes, seed),
+        "utility": utility(model, release, split, refit_epochs=setup.refit_epochs, seed=seed),
+        "seconds": dict(lego.seconds),
+    } | resemblance(U, release, seed, setup.means.device)
+
+
+def _differencing(setup: Setup, name: str, seed: int) -> dict[str, Any]:
+    """Target 6: what the difference to the original says, beside what the original itself says."""
+    model, attributes = setup.model(name, seed), setup.attributes(ALL)
+    _, split = data(setup.dataset, setup.root)
+    U = model.user_matrix()
+    release = setup.means.lego(seed, items=model.item_matrix(), label_free=True).fit(U, attributes).protect(ALL)
+    return {
+        "attacks": setup.means.attack(release, attributes, seed, ("embeddings", "differencing"), baseline=U),
+        "utility": utility(model, release, split, refit_epochs=0, seed=seed),
+    } | resemblance(U, release, seed, setup.means.device)
+
+
+def _unlabelled(setup: Setup, name: str, seed: int, label_free: bool) -> dict[str, Any]:
+    """Target 5. The audit's attacker holds the labels of four fifths of the hidden users, not of half: harder."""
+    model, known = setup.model(name, seed), setup.attributes(PAIR)
+    U = model.user_matrix()
+    hidden = numpy_rng(seed, "half of the labels").permutation(len(U)) < len(U) // 2
+    shown = {name: attribute.take(np.where(hidden, -1, np.arange(len(U)))) for name, attribute in known.items()}
+    more = {"label_free": True} if label_free else {}
+    release = setup.means.lego(seed, items=model.item_matrix(), **more).fit(U, shown).protect(PAIR)
+    return {
+        "attacks": setup.means.attack(release, shown, seed, ("unlabelled", "embeddings"), hidden=known),
+    } | resemblance(U, release, seed, setup.means.device)
+
+
+def _age_in_years(setup: Setup, name: str, seed: int) -> dict[str, Any]:
+    """Target 7 on ML-100K."""
+    model = setup.model(name, seed, "ml-100k")
+    attributes = setup.attributes(("age_years",), "ml-100k")
+    return _continuous(setup, seed, model.user_matrix(), attributes, model.item_matrix())
+
+
+def _synthetic_amount(setup: Setup, seed: int) -> dict[str, Any]:
+    """Target 7 on a made-up attribute, partly linear and partly a square."""
+    made = foreign_matrix("continuous", setup.synthetic_users, 32, seed)
+    return _continuous(setup, seed, made.embeddings, made.attributes)
+
+
+def _continuous(
+    setup: Setup, seed: int, U: np.ndarray, attributes: Mapping[str, Attribute], items: np.ndarray | None = None
+) -> dict[str, Any]:
+    release = setup.means.lego(seed, items=items).fit(U, attributes).protect(list(attributes))
+    return {
+        "attacks": setup.means.attack(release, attributes, seed, baseline=U),
+    } | resemblance(U, release, seed, setup.means.device)
+
+
+def _change(setup: Setup, name: str) -> dict[str, Any]:
+    """Target 4: from opening the store to the new release, on two cores."""
+    model, attributes = setup.model(name, 0), setup.attributes(ALL)
+    U, items = model.user_matrix(), model.item_matrix()
+    with tempfile.TemporaryDirectory() as folder, _threads(CORES):
+
+        def protect(names: Sequence[str]) -> float:
+            start = time.perf_counter()
+            lego = setup.means.lego(0, items=items, store=Path(folder) / "store", device="cpu", jobs=CORES)
+            lego.fit(U, attributes).protect(names)
+            return time.perf_counter() - start
+
+        first = protect(PAIR)
+        changes = {change: protect(names) for change, names in CHANGES.items()}
+    return {"cores": CORES, "calibrate_and_first": first, "changes": changes}
+
+
+def _training(setup: Setup, name: str) -> dict[str, Any]:
+    """Target 4: the whole training on two cores, from its second epoch, with one thread or two: whichever is faster."""
+    _, split = data(setup.dataset, setup.root)
+    epochs = recommender(name, **setup.training).config.epochs
+    totals = {}
+    for threads in range(1, CORES + 1):
+        ends: list[float] = []
+        brief = recommender(name, **{**setup.training, "epochs": 2})
+        with _threads(threads):
+            start = time.perf_counter()
+            brief.fit(split, seed=0, device="cpu", watch=lambda *_, ends=ends: ends.append(time.perf_counter()))
+        totals[threads] = (ends[0] - start) + (epochs - 1) * (ends[1] - ends[0])
+    by_threads = {str(threads): seconds for threads, seconds in totals.items()}
+    return {"seconds": min(totals.values()), "by_threads": by_threads, "epochs": epochs, "epochs_run": 2}
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Let tensor work use so many threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        with threadpool_limits(limits=count):
+            yield
+    finally:
+        torch.set_num_threads(before)

@@ -21,7 +21,8 @@ from oblivec.attacks.panel import PANEL
 from oblivec.attacks.threats import Evidence
 from oblivec.audit.archive import pack, unpack
 from oblivec.audit.attackable import attackable
-from oblivec.audit.result import AuditResult, ThreatResult
+from oblivec.audit.merging import merged
+from oblivec.audit.result import AuditResult
 from oblivec.audit.run import MARGIN, run_audit
 from oblivec.datasets.attributes import Attribute
 from oblivec.store import Lineage, Store, audit_lineage, matrix_hash
@@ -51,13 +52,22 @@ class Auditor:
         )
 
     def has(self, user_matrix: str, attributes: Mapping[str, Attribute]) -> bool:
-        return self.store is not None and self.store.has(self.lineage(user_matrix, attributes).key)
+        """Whether this audit is in the store, or there is nothing to attack."""
+        return not self._attackable(attributes) or (
+            self.store is not None and self.store.has(self.lineage(user_matrix, attributes).key)
+        )
+
+    def audit_each(self, matrix: np.ndarray, attributes: Mapping[str, Attribute]) -> AuditResult | None:
+        """The same audit, made and kept attribute by attribute: what was found about one serves every requirement."""
+        found = (self.audit(matrix, {name: attribute}) for name, attribute in attributes.items())
+        known = [audit for audit in found if audit is not None]
+        return merged(known) if known else None
 
     def audit(self, matrix: np.ndarray, attributes: Mapping[str, Attribute]) -> AuditResult | None:
         """What attackers find in `matrix`; None when no attribute has labels enough to be attacked."""
         start = time.perf_counter()
         try:
-            if not attackable(attributes, self.attackers, "embeddings", named=False, said=[]):
+            if not self._attackable(attributes):
                 return None
             lineage = self.lineage(matrix_hash(matrix), attributes)
             if self.store is not None and self.store.has(lineage.key):
@@ -74,30 +84,18 @@ class Auditor:
         finally:
             self.seconds += time.perf_counter() - start
 
+    def _attackable(self, attributes: Mapping[str, Attribute]) -> bool:
+        return bool(attackable(attributes, self.attackers, "embeddings", named=False, said=[]))
+
 
 def audit_work(users: int, attributes: Mapping[str, Attribute]) -> int:
     """A number the time of an audit grows with: users times outputs, as far as attackers care about those."""
     return users * sum(4 + len(attribute.classes) for attribute in attributes.values())
 
 
-def among(result: AuditResult | None, names: Sequence[str]) -> AuditResult | None:
-    """The same audit, of these attributes only. Their p-values still count the attributes they were audited with."""
-    if result is None or not any(name in names for name in result.main.attributes):
-        return None
-    threats = {
-        name: replace(threat, attributes={one: found for one, found in threat.attributes.items() if one in names})
-        for name, threat in result.threats.items()
-    }
-    p_value = min(found.p_value for threat in threats.values() for found in threat.attributes.values())
-    return replace(
-        result, threats=threats, p_value=p_value, views=tuple(view for view in result.views if view.attribute in names)
-    )
-
-
 def with_before(after: AuditResult, before: AuditResult | None) -> AuditResult:
     """Both in one, as a report shows them."""
-    main: ThreatResult | None = None if before is None else before.main
-    return replace(after, before=main)
+    return replace(after, before=None if before is None else before.main)
 
 
 def audit_json(before: AuditResult | None, after: AuditResult | None) -> dict[str, Any] | None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from oblivec.audit.result import AuditResult
+from oblivec.datasets.attributes import Attribute
 from oblivec.errors import BadInput
 from oblivec.files.matrices import as_given
 from oblivec.lego import Lego
 from oblivec.metrics.neighbours import MOST_USERS, NEAREST, neighbour_overlap
-from oblivec.policies.auditing import Auditor, among, audit_json
+from oblivec.policies.auditing import Auditor, audit_json
 from oblivec.policies.source import Given
 from oblivec.policies.utility import Utility, measure
 from oblivec.recommenders.base import Recommender
@@ -64,23 +65,22 @@ def unlearn(
 ) -> Outcome:
     """Remove the attributes of `requirement` from the matrix. `lego` says how, `auditor` who attacks (None: nobody)."""
     lego.take(given.matrix.values, given.attributes).calibrate(requirement)
-    before = None if auditor is None else auditor.audit(given.matrix.values, labels_of(given, requirement))
-    found = conclude(given, requirement, lego, auditor, before, refit_epochs=refit_epochs)
-    return replace(found, seconds=found.seconds | {"audit": 0.0 if auditor is None else auditor.seconds})
+    return conclude(given, requirement, lego, auditor, refit_epochs=refit_epochs)
 
 
 def conclude(
-    given: Given, requirement: Sequence[str], lego: Lego, auditor: Auditor | None, before: AuditResult | None, *,
-    refit_epochs: int = 0,
+    given: Given, requirement: Sequence[str], lego: Lego, auditor: Auditor | None, *, refit_epochs: int = 0
 ) -> Outcome:
-    """From calibrations to the release for one requirement, with its evidence. `before`: the audit of the original."""
+    """From calibrations to the release for one requirement, with its evidence."""
     names, U = lego.requirement(requirement), given.matrix.values
     combined, audited = lego.seconds["combine"], 0.0 if auditor is None else auditor.seconds  # by others, so far
     edited = lego.release(names)
     release = as_given(edited, U, lego.values)
     if not np.isfinite(release).all():
         raise BadInput(f"{given.matrix.source}: its type ({U.dtype}) is too narrow for the release; save it as float32")
-    after = None if auditor is None else auditor.audit(release, labels_of(given, names))
+    labels = labels_of(given, names)
+    before = None if auditor is None else auditor.audit_each(U, labels)
+    after = None if auditor is None else auditor.audit(release, labels)
     utility, served_by = None, None
     if given.model is not None and given.split is not None:
         utility, served_by = measure(
@@ -93,12 +93,12 @@ def conclude(
             "calibrate": lego.seconds["calibrate"], "combine": lego.seconds["combine"] - combined,
             "audit": 0.0 if auditor is None else auditor.seconds - audited,
         },
-        _moved(lego.values, edited.numpy()), None if math.isnan(overlap) else overlap, among(before, names), after,
+        _moved(lego.values, edited.numpy()), None if math.isnan(overlap) else overlap, before, after,
         utility, _notes(given, lego, names, auditor is not None and after is None),
     )
 
 
-def labels_of(given: Given, names: Sequence[str]) -> dict[str, Any]:
+def labels_of(given: Given, names: Sequence[str]) -> dict[str, Attribute]:
     """The labels of these attributes, in the order of their names: audits are kept by it."""
     return {name: given.attributes[name] for name in sorted(names)}
 

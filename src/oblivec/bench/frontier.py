@@ -1,0 +1,119 @@
+"""How much privacy for how much ranking? The worst attacker against the NDCG lost, swept over the radius of the edit.
+
+`paper`, `lego` and `lego` in label-free form on the same axes: LightGCN, all attributes at once. Cells are called
+`frontier/METHOD/RADIUS`; the radius bounds a user's move relative to the length of the row, `none` is the method as it
+comes (for `paper`: as printed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from oblivec.attacks.panel import PANEL
+from oblivec.bench.base_models import base_model, data, models_root
+from oblivec.bench.cells import Cell, finish_cells
+from oblivec.bench.frontier_figure import draw_frontier
+from oblivec.bench.lego_targets import QUICK_ATTACKERS, QUICK_TRAINING
+from oblivec.bench.paired import relative_loss
+from oblivec.bench.releases import Means, resemblance, unpack, utility
+from oblivec.console import show_table
+
+METHODS: dict[str, dict[str, Any]] = {
+    "paper": {"method": "paper"},
+    "lego": {"method": "lego"},
+    "lego-label-free": {"method": "lego", "label_free": True},
+}
+BOUNDED: dict[str, dict[str, Any]] = {"paper": {"ball": "relative-row"}}
+"""What else a method must be told when its radius is to be each user's, relative to the row."""
+RADII: tuple[float | None, ...] = (0.05, 0.1, 0.2, 0.35, 0.6, None)
+QUICK_RADII: tuple[float | None, ...] = (0.1, None)
+
+
+def run(
+    quick: bool = False,
+    *,
+    cells: Sequence[str] = (),
+    resume: Path | None = None,
+    enough_seconds: float = float("inf"),
+    models_folder: Path | None = None,
+    root: Path | None = None,
+    figure: Path | None = None,
+    device: str = "auto",
+    jobs: int | None = None,
+    methods: Mapping[str, Mapping[str, Any]] = METHODS,
+    **means: Any,
+) -> dict[str, Any]:
+    """The points of every curve. `quick`: ML-100K, a model of a few epochs, two radii, four attackers.
+
+    `figure` is drawn from the points that are done. `methods` maps a curve's name to `method` and its settings.
+    """
+    folder, dataset, training = models_root(models_folder, root), "ml-1m", {}
+    if quick:
+        folder, dataset, training = folder / "quick", "ml-100k", QUICK_TRAINING
+        means = {"attackers": QUICK_ATTACKERS} | means
+    chosen = Means(**({"device": device, "jobs": jobs} | means))
+    everything = [
+        Cell(f"frontier/{curve}/{'none' if radius is None else radius}",
+             partial(_point, chosen, dict(settings), radius, folder, dataset, training, root))
+        for radius in (QUICK_RADII if quick else RADII) for curve, settings in methods.items()
+    ]
+    settings = (chosen, dataset, training, dict(methods), BOUNDED)
+    found = finish_cells(everything, settings=settings, patterns=cells, resume=resume, enough_seconds=enough_seconds)
+    points = [_figures(name, cell) for name, cell in found.items()]
+    result = {"dataset": dataset, "model": "lightgcn", "of": len(everything), "points": points}
+    if figure is not None and points:
+        draw_frontier(result, figure)
+    return result
+
+
+def show(result: Mapping[str, Any]) -> None:
+    """The table a person reads: a row per point."""
+    rows = [
+        (point["method"], point["radius"], f"{point['ndcg_lost']['loss_percent']:.1f}", f"{point['neighbours']:.2f}",
+         " ".join(f"{name} {value:.1f}" for name, value in point["worst"].items()))
+        for point in result["points"]
+    ]
+    columns = ("method", "radius", "NDCG lost, %", "neighbours", "worst attacker, points from chance")
+    title = f"{result['model']} on {result['dataset']}, {len(rows)} of {result['of']} points"
+    show_table(title, columns, rows)
+
+
+def _point(
+    means: Means, settings: dict[str, Any], radius: float | None, folder: Path, dataset: str,
+    training: Mapping[str, Any], root: Path | None,
+) -> dict[str, Any]:
+    model = base_model(folder, dataset, "lightgcn", 0, training, means.device, root)
+    source, split = data(dataset, root)
+    U, attributes = model.user_matrix(), source.attributes
+    method = settings.pop("method")
+    if radius is not None:
+        settings |= {"radius": radius} | BOUNDED.get(method, {})
+    own = Means(method, settings, means.attackers, means.device, means.jobs)
+    release = own.lego(0, items=model.item_matrix()).fit(U, attributes).protect(list(attributes))
+    return {
+        "attacks": own.attack(release, attributes, 0, baseline=U),
+        "utility": utility(model, release, split, refit_epochs=0, seed=0),
+    } | resemblance(U, release, 0, means.device)
+
+
+def _figures(name: str, cell: Mapping[str, Any]) -> dict[str, Any]:
+    _, method, radius = name.split("/")
+    before, after = (unpack(cell["utility"][kind]["ranks"]).gains()[None] for kind in ("before", "after"))
+    return {
+        "method": method, "radius": radius, "ndcg_lost": relative_loss([(before, after)]),
+        "worst": _worst(cell["attacks"]["embeddings"]), "original": _worst(cell["attacks"]["before"]),
+        "neighbours": cell["neighbours"], "moved": cell["moved"], "cell_seconds": cell["cell_seconds"],
+    }
+
+
+def _worst(reads: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """Per attribute, points from chance (above or below) of the panel member farthest from it."""
+    return {
+        name: 100 * max(
+            abs(score - read["chance"]) for attacker, score in read["attackers"].items() if attacker in PANEL
+        )
+        for name, read in reads.items()
+    }

@@ -190,6 +190,7 @@ def small_world(monkeypatch: pytest.MonkeyPatch) -> None:
     split = world.split()
     for module in (base_models, lego_targets):
         monkeypatch.setattr(module, "data", lambda *_: (world, split))
+    monkeypatch.setattr(lego_targets, "QUICK_TRAINING", {"epochs": 2, "steps_per_epoch": 5, "dimensions": 8})
 
 
 def test_every_cell_runs_and_resumes(small_world: None, quick_method: str, tmp_path: Path) -> None:

@@ -1,13 +1,14 @@
 """How much privacy for how much ranking? The worst attacker against the NDCG lost, swept over the radius of the edit.
 
 `paper`, `lego` and `lego` in label-free form on the same axes: LightGCN, all attributes at once. Cells are called
-`frontier/METHOD/RADIUS`; the radius bounds a user's move relative to the length of the row, `none` is the method as it
-comes (for `paper`: as printed).
+`frontier/METHOD/RADIUS`; the radius bounds a user's move relative to the length of the row, `default` is the method as
+it comes (for `paper`: as printed). `frontier/original` is where all of them start.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -55,15 +56,19 @@ def run(
         folder, dataset, training = folder / "quick", "ml-100k", QUICK_TRAINING
         means = {"attackers": QUICK_ATTACKERS} | means
     chosen = Means(**({"device": device, "jobs": jobs} | means))
-    everything = [
-        Cell(f"frontier/{curve}/{'none' if radius is None else radius}",
-             partial(_point, chosen, dict(settings), radius, folder, dataset, training, root))
+    work = partial(_point, chosen, folder, dataset, training, root)
+    everything = [Cell("frontier/original", partial(work, None, None))] + [
+        Cell(f"frontier/{curve}/{'default' if radius is None else radius}", partial(work, dict(settings), radius))
         for radius in (QUICK_RADII if quick else RADII) for curve, settings in methods.items()
     ]
     settings = (chosen, dataset, training, dict(methods), BOUNDED)
     found = finish_cells(everything, settings=settings, patterns=cells, resume=resume, enough_seconds=enough_seconds)
+    original = found.pop("frontier/original", None)
     points = [_figures(name, cell) for name, cell in found.items()]
-    result = {"dataset": dataset, "model": "lightgcn", "of": len(everything), "points": points}
+    result = {
+        "dataset": dataset, "model": "lightgcn", "of": len(everything) - 1,
+        "original": _worst(original) if original is not None else None, "points": points,
+    }
     if figure is not None and points:
         draw_frontier(result, figure)
     return result
@@ -82,19 +87,21 @@ def show(result: Mapping[str, Any]) -> None:
 
 
 def _point(
-    means: Means, settings: dict[str, Any], radius: float | None, folder: Path, dataset: str,
-    training: Mapping[str, Any], root: Path | None,
+    means: Means, folder: Path, dataset: str, training: Mapping[str, Any], root: Path | None,
+    settings: Mapping[str, Any] | None, radius: float | None,
 ) -> dict[str, Any]:
+    """One release, or without `settings` the original."""
     model = base_model(folder, dataset, "lightgcn", 0, training, means.device, root)
     source, split = data(dataset, root)
     U, attributes = model.user_matrix(), source.attributes
-    method = settings.pop("method")
-    if radius is not None:
-        settings |= {"radius": radius} | BOUNDED.get(method, {})
-    own = Means(method, settings, means.attackers, means.device, means.jobs)
-    release = own.lego(0, items=model.item_matrix()).fit(U, attributes).protect(list(attributes))
+    release = U
+    if settings is not None:
+        others = {name: value for name, value in settings.items() if name != "method"}
+        bound = {} if radius is None else {"radius": radius} | BOUNDED.get(settings["method"], {})
+        own = replace(means, method=settings["method"], settings=others | bound)
+        release = own.lego(0, items=model.item_matrix()).fit(U, attributes).protect(list(attributes))
     return {
-        "attacks": own.attack(release, attributes, 0, baseline=U),
+        "attacks": means.attack(release, attributes, 0),
         "utility": utility(model, release, split, refit_epochs=0, seed=0),
     } | resemblance(U, release, 0, means.device)
 
@@ -104,16 +111,16 @@ def _figures(name: str, cell: Mapping[str, Any]) -> dict[str, Any]:
     before, after = (unpack(cell["utility"][kind]["ranks"]).gains()[None] for kind in ("before", "after"))
     return {
         "method": method, "radius": radius, "ndcg_lost": relative_loss([(before, after)]),
-        "worst": _worst(cell["attacks"]["embeddings"]), "original": _worst(cell["attacks"]["before"]),
-        "neighbours": cell["neighbours"], "moved": cell["moved"], "cell_seconds": cell["cell_seconds"],
+        "worst": _worst(cell), "neighbours": cell["neighbours"], "moved": cell["moved"],
+        "cell_seconds": cell["cell_seconds"],
     }
 
 
-def _worst(reads: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+def _worst(cell: Mapping[str, Any]) -> dict[str, float]:
     """Per attribute, points from chance (above or below) of the panel member farthest from it."""
     return {
         name: 100 * max(
             abs(score - read["chance"]) for attacker, score in read["attackers"].items() if attacker in PANEL
         )
-        for name, read in reads.items()
+        for name, read in cell["attacks"]["embeddings"].items()
     }

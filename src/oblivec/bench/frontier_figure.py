@@ -34,18 +34,19 @@ def draw_frontier(result: Mapping[str, Any], target: Path) -> None:
             for method, (colour, marker, dash) in zip(methods, STYLES, strict=False):
                 own = [point for point in points if point["method"] == method]
                 # Along the curve the edit is allowed to move users farther and farther.
-                own.sort(key=lambda point: float("inf") if point["radius"] == "none" else float(point["radius"]))
+                own.sort(key=lambda point: float("inf") if point["radius"] == "default" else float(point["radius"]))
                 panel.plot(
                     [point["ndcg_lost"]["loss_percent"] for point in own], [point["worst"][attribute] for point in own],
                     dash, color=colour, marker=marker, markersize=5, linewidth=1.3, label=method,
                 )
-                free = [point for point in own if point["radius"] == "none"]
+                free = [point for point in own if point["radius"] == "default"]
                 panel.plot(
                     [point["ndcg_lost"]["loss_percent"] for point in free],
                     [point["worst"][attribute] for point in free],
                     marker, color=colour, markerfacecolor="white", markersize=5,
                 )
-            panel.plot(0, points[0]["original"][attribute], "x", color="black", markersize=7, label="original")
+            if result["original"] is not None:
+                panel.plot(0, result["original"][attribute], "x", color="black", markersize=7, label="original")
             panel.plot([], [], "o", color="black", markerfacecolor="white", markersize=5, label="default radius")
             panel.axhline(0, color="0.6", linewidth=0.8, zorder=0)
             panel.set_title(attribute, fontsize=10)

@@ -31,14 +31,13 @@ from oblivec.bench.releases import Means, resemblance, utility
 from oblivec.bench.target_summary import show_targets, summarise
 from oblivec.datasets.attributes import Attribute
 from oblivec.datasets.foreign import foreign_matrix
+from oblivec.policies.utility import REFIT_EPOCHS
 from oblivec.randomness import numpy_rng
 from oblivec.recommenders import RECOMMENDERS, Recommender, recommender
 
 show = show_targets
 ALL, ALONE, PAIR = ("gender", "age", "occupation"), ("gender",), ("gender", "age")
 SYNTHETIC_USERS = 6000
-REFIT_EPOCHS = 10
-"""As `oblivec unlearn --refit` has it."""
 TIMED = ("lightgcn", "ncf")
 """Recommenders whose training a requirement change is compared with."""
 CORES = 2
@@ -157,7 +156,7 @@ def _unlabelled(setup: Setup, name: str, seed: int, label_free: bool) -> dict[st
     more = {"label_free": True} if label_free else {}
     release = setup.means.lego(seed, items=model.item_matrix(), **more).fit(U, shown).protect(PAIR)
     return {
-        "attacks": setup.means.attack(release, shown, seed, ("unlabelled", "embeddings"), hidden=known),
+        "attacks": setup.means.attack(release, shown, seed, ("unlabelled",), hidden=known),
     } | resemblance(U, release, seed, setup.means.device)
 
 

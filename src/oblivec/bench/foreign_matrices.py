@@ -56,6 +56,7 @@ def run(
     if quick:
         means = {"attackers": QUICK_ATTACKERS} | means
     chosen = Means(**({"device": device, "jobs": jobs} | means))
+    chosen.lego(0)  # an unknown method or setting is refused before anything is factorised
     folder = models_root(models_folder, root)
     users, dimensions = (QUICK_USERS, QUICK_DIMENSIONS) if quick else (USERS, DIMENSIONS)
     kinds = QUICK_KINDS if quick else [kind for kind in KINDS if kind not in UNATTACKABLE]

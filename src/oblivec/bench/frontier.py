@@ -56,13 +56,15 @@ def run(
         folder, dataset, training = folder / "quick", "ml-100k", QUICK_TRAINING
         means = {"attackers": QUICK_ATTACKERS} | means
     chosen = Means(**({"device": device, "jobs": jobs} | means))
+    for settings in methods.values():  # an unknown method or setting is refused before anything is trained
+        _bounded(chosen, settings, 1.0).lego(0)
     work = partial(_point, chosen, folder, dataset, training, root)
     everything = [Cell("frontier/original", partial(work, None, None))] + [
         Cell(f"frontier/{curve}/{'default' if radius is None else radius}", partial(work, dict(settings), radius))
         for radius in (QUICK_RADII if quick else RADII) for curve, settings in methods.items()
     ]
-    settings = (chosen, dataset, training, dict(methods), BOUNDED)
-    found = finish_cells(everything, settings=settings, patterns=cells, resume=resume, enough_seconds=enough_seconds)
+    kept_under = (chosen, dataset, training, dict(methods), BOUNDED)
+    found = finish_cells(everything, settings=kept_under, patterns=cells, resume=resume, enough_seconds=enough_seconds)
     original = found.pop("frontier/original", None)
     points = [_figures(name, cell) for name, cell in found.items()]
     result = {
@@ -96,14 +98,19 @@ def _point(
     U, attributes = model.user_matrix(), source.attributes
     release = U
     if settings is not None:
-        others = {name: value for name, value in settings.items() if name != "method"}
-        bound = {} if radius is None else {"radius": radius} | BOUNDED.get(settings["method"], {})
-        own = replace(means, method=settings["method"], settings=others | bound)
-        release = own.lego(0, items=model.item_matrix()).fit(U, attributes).protect(list(attributes))
+        lego = _bounded(means, settings, radius).lego(0, items=model.item_matrix())
+        release = lego.fit(U, attributes).protect(list(attributes))
     return {
         "attacks": means.attack(release, attributes, 0),
         "utility": utility(model, release, split, refit_epochs=0, seed=0),
     } | resemblance(U, release, 0, means.device)
+
+
+def _bounded(means: Means, settings: Mapping[str, Any], radius: float | None) -> Means:
+    """The means with a curve's method and settings, and its radius where there is one."""
+    others = {name: value for name, value in settings.items() if name != "method"}
+    bound = {} if radius is None else {"radius": radius} | BOUNDED.get(settings["method"], {})
+    return replace(means, method=settings["method"], settings=others | bound)
 
 
 def _figures(name: str, cell: Mapping[str, Any]) -> dict[str, Any]:

@@ -95,6 +95,7 @@ def run(
         setup = Setup(chosen, folder / "quick", root, training=QUICK_TRAINING, refit_epochs=1, **QUICK)
     else:
         setup = Setup(Means(**({"device": device, "jobs": jobs} | means)), folder, root)
+    setup.means.lego(0)  # an unknown method or setting is refused before anything is trained
     everything = list_cells(setup)
     found = finish_cells(everything, settings=setup, patterns=cells, resume=resume, enough_seconds=enough_seconds)
     expected = [cell.name for cell in everything]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
-from oblivec.attacks.panel import PANEL
+from oblivec.attacks.panel import PANEL, check_attackers
+from oblivec.cli.options import split_list, split_types
 from oblivec.combination.partners import PARTNERS
 from oblivec.errors import BadInput
+from oblivec.lego import Lego
 
 Method = Annotated[str, typer.Option("--method", metavar="NAME", help=f"One of {', '.join(PARTNERS)}.")]
 LabelFree = Annotated[
@@ -32,9 +35,27 @@ Types = Annotated[
 ]
 
 
-def method_options(method: str, settings: Sequence[str] | None, label_free: bool, **where: Any) -> dict[str, Any]:
+@dataclass(frozen=True)
+class How:
+    """How to remove attributes and who attacks, checked: a wrong name is found before anything is read or made."""
+
+    lego: dict[str, Any]
     """Arguments for `Lego`."""
-    return {"method": method, "label_free": label_free, **where, **split_settings(settings, [*where, "method"])}
+    attackers: list[str]
+    types: dict[str, str]
+
+
+def how(
+    method: str, settings: Sequence[str] | None, label_free: bool, attackers: Sequence[str] | None,
+    types: Sequence[str] | None, *, seed: int, jobs: int | None, device: str,
+) -> How:
+    """From options as they were typed."""
+    where = {"seed": seed, "jobs": jobs, "device": device}
+    options = {"method": method, "label_free": label_free, **where, **split_settings(settings, [*where, "method"])}
+    names = split_list(attackers) or list(PANEL)
+    check_attackers(names)
+    Lego(**options)
+    return How(options, names, split_types(types))
 
 
 def split_settings(values: Sequence[str] | None, reserved: Sequence[str] = ()) -> dict[str, Any]:

@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
-from oblivec.attacks.panel import PANEL, check_attackers
 from oblivec.audit.report import render_report
 from oblivec.cli.app import app
-from oblivec.cli.method_options import Attackers, LabelFree, Method, Settings, Types, method_options
-from oblivec.cli.options import Device, Jobs, Quiet, Seed, Verbose, split_list, split_types
+from oblivec.cli.method_options import Attackers, LabelFree, Method, Settings, Types, how
+from oblivec.cli.options import Device, Jobs, Quiet, Seed, Verbose, split_list
 from oblivec.console import say
 from oblivec.errors import BadInput
 from oblivec.files.atomic import write_json, write_text
@@ -86,26 +85,24 @@ def unlearn(
     the old one is already out, use --label-free.
     """
     del quiet, verbose
-    wanted, names = split_list(protect), split_list(attackers) or list(PANEL)
+    wanted = split_list(protect)
     if not wanted:
         raise BadInput("--protect: names no attribute; name at least one")
     if refit != (items_out is not None) or (refit and (interactions is None or (items is None and model is None))):
         raise BadInput("--refit: goes with --items-out, --interactions, and --items or --model; give all or none")
     if no_audit and html is not None:
         raise BadInput("--html: is the audit's page; leave out --no-audit")
-    check_attackers(names)
-    options = method_options(method, settings, label_free, seed=seed, device=device, jobs=jobs)
-    Lego(**options)  # a wrong method or setting is found before anything is read
+    chosen = how(method, settings, label_free, attackers, types, seed=seed, jobs=jobs, device=device)
     source = Source(embeddings=embeddings, attributes=attributes, id_column=id_column, items=items, model=model,
                     interactions=interactions)
     targets = {"--out": out, "--items-out": items_out, "--json": json, "--html": html}
     check_targets(targets, source, in_place=True)
-    given = read_source(source, wanted, split_types(types))
+    given = read_source(source, wanted, chosen.types)
     check_target(out, given.matrix)
     if items_out is not None:
         _check_refit(items_out, given)
-    lego = Lego(**options, store=store, items=given.items)
-    auditor = None if no_audit else Auditor(lego.store, names, seed=seed, jobs=jobs, device=device)
+    lego = Lego(**chosen.lego, store=store, items=given.items)
+    auditor = None if no_audit else Auditor(lego.store, chosen.attackers, seed=seed, jobs=jobs, device=device)
     outcome = unlearn_one(given, wanted, lego, auditor, refit_epochs=refit_epochs if refit else 0)
 
     write_embeddings(out, given.matrix, outcome.release)

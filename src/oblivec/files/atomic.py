@@ -7,7 +7,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,19 @@ def write_text(target: Path | str, text: str, mode: int = 0o666) -> None:
 def write_json(target: Path | str, value: Any, mode: int = 0o666) -> None:
     """JSON as people and programs expect it: indented, UTF-8, no NaN."""
     write_text(target, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", mode)
+
+
+def set_aside(target: Path | str, word: str) -> None:
+    """Take a file out of the way in one step: `eu.npy` becomes `eu.WORD.npy`. Absent is fine."""
+    target = Path(target)
+    with writing(target), suppress(FileNotFoundError):
+        os.replace(target, target.with_name(f"{target.stem}.{word}{target.suffix}"))
+
+
+def remove_file(target: Path | str) -> None:
+    """Absent is fine."""
+    with writing(target):
+        Path(target).unlink(missing_ok=True)
 
 
 def append_line(target: Path | str, line: str) -> None:

@@ -18,7 +18,9 @@ from oblivec.cli.app import app, run
 from oblivec.console import show_table, voice
 from oblivec.errors import BadInput, LeakFound, OblivecError
 
-COMMANDS = {"audit", "bench", "data", "demo", "doctor", "train", "version"}
+COMMANDS = {
+    "apply", "audit", "bench", "data", "demo", "doctor", "plan", "store", "train", "unlearn", "version",
+}
 
 
 def commands() -> Iterator[tuple[str, object]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -250,3 +251,50 @@ def test_bad_input_is_one_line_and_nothing_is_written(
 def test_required_options_are_asked_for(files: Files, capsys: Captured) -> None:
     assert run(["unlearn", str(files / "users.csv"), "--attributes", str(files / "attributes.csv")]) == 2
     assert "--protect" in capsys.readouterr().err
+
+
+# stores that cannot be used -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("idle")
+def test_a_store_of_a_newer_oblivec_is_left_alone(files: Files, capsys: Captured) -> None:
+    (files / "store").mkdir()
+    (files / "store" / "store.json").write_text('{"store": "oblivec", "schema": 99}')
+    assert files.unlearn("--store", "store") == 2
+    assert "needs a newer Oblivec" in capsys.readouterr().err
+    assert not (files / "release.csv").exists()
+
+
+def test_a_damaged_entry_is_found_by_use_and_can_be_made_again(files: Files, capsys: Captured) -> None:
+    assert files.unlearn("--store", "store", "--no-audit") == 0
+    for path in (files / "store").glob("*/*/*.safetensors"):
+        content = bytearray(path.read_bytes())
+        content[-1] ^= 1
+        path.write_bytes(content)
+    capsys.readouterr()
+    assert files.unlearn("--store", "store", "--no-audit", out="again.csv") == 2
+    said = capsys.readouterr().err
+    assert "is damaged; run `oblivec store gc --store store`" in said
+    assert said.count("\n") == 1
+    assert not (files / "again.csv").exists()
+    assert run(["store", "gc", "--store", "store"]) == 0
+    assert files.unlearn("--store", "store", "--no-audit", out="again.csv") == 0
+    assert (files / "again.csv").read_bytes() == (files / "release.csv").read_bytes()
+
+
+def test_a_full_disk_is_one_line_and_loses_nothing(
+    files: Files, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert files.unlearn("--no-audit") == 0
+    before = (files / "release.csv").read_bytes()
+    capsys.readouterr()
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("oblivec.files.embeddings.write_matrix_csv", full)
+    assert files.unlearn("--no-audit", protect="coin") == 2
+    said = capsys.readouterr().err
+    assert "release.csv: cannot be written (No space left on device); free space" in said
+    assert (files / "release.csv").read_bytes() == before
+    assert [path.name for path in files.folder.iterdir() if path.name.startswith(".")] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from oblivec.attacks.panel import PANEL
 from oblivec.bench import base_models, lego_targets
+from oblivec.bench.base_models import BaseModels
 from oblivec.bench.cells import Cell, finish_cells
 from oblivec.bench.paired import relative_loss
 from oblivec.bench.releases import Means, ranked, unpack
@@ -56,6 +58,20 @@ def test_files_of_two_machines_add_up(tmp_path: Path) -> None:
     whole.write_text("".join(part.read_text() for part in parts))
     assert finish_cells(cells, settings=1, resume=whole, enough_seconds=0).keys() == {"a", "b"}
     assert ran == ["a", "b"]
+
+
+def test_what_is_to_be_run_is_told_beforehand(tmp_path: Path) -> None:
+    ran: list[str] = []
+    told: list[list[str]] = []
+    cells, kept = counted(["a", "b", "c"], ran), tmp_path / "kept"
+
+    def prepare(chosen: Sequence[Cell]) -> None:
+        told.append([cell.name for cell in chosen])
+
+    finish_cells(cells, settings=1, patterns=["a"], resume=kept, prepare=prepare)
+    finish_cells(cells, settings=1, resume=kept, prepare=prepare)
+    finish_cells(cells, settings=1, resume=kept, prepare=prepare)
+    assert told == [["a"], ["b", "c"]]
 
 
 def test_time_that_is_up_and_patterns_that_match_nothing() -> None:
@@ -210,9 +226,21 @@ def test_every_cell_runs_and_resumes(small_world: None, quick_method: str, tmp_p
 
 
 def test_a_model_of_other_settings_is_refused(small_world: None, tmp_path: Path) -> None:
-    base_models.base_model(tmp_path, "x", "lightgcn", 0, {"epochs": 1, "dimensions": 4}, "cpu")
+    BaseModels(tmp_path, {"epochs": 1, "dimensions": 4}, "cpu").get("x", "lightgcn", 0)
     with pytest.raises(BadInput, match="x-lightgcn-0: holds a model with other settings"):
-        base_models.base_model(tmp_path, "x", "lightgcn", 0, {"epochs": 2, "dimensions": 4}, "cpu")
+        BaseModels(tmp_path, {"epochs": 2, "dimensions": 4}, "cpu").get("x", "lightgcn", 0)
+
+
+def test_missing_models_are_trained_once(small_world: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained: list[tuple[str, str, int]] = []
+    real = BaseModels._train
+    monkeypatch.setattr(BaseModels, "_train", lambda self, which: [trained.append(which), real(self, which)])
+    models = BaseModels(tmp_path, {"epochs": 1, "dimensions": 4}, "cpu")
+    models.train_missing([("x", "lightgcn", 0), ("x", "lightgcn", 1), ("x", "lightgcn", 0)], jobs=1)
+    models.train_missing([("x", "lightgcn", 1), ("x", "lightgcn", 2)], jobs=1)
+    assert trained == [("x", "lightgcn", 0), ("x", "lightgcn", 1), ("x", "lightgcn", 2)]
+    users = [models.get("x", "lightgcn", seed).user_matrix() for seed in range(2)]
+    assert not np.array_equal(users[0], users[1])
 
 
 def test_where_work_is_done_changes_nothing_kept() -> None:

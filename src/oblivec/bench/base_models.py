@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from oblivec.datasets.dataset import Dataset
 from oblivec.datasets.fetch import cache_root
 from oblivec.datasets.interactions import LeaveOneOut
 from oblivec.devices import resolve_device
+from oblivec.engines.local import map_tasks
 from oblivec.errors import BadInput
 from oblivec.metrics import rank_test_items
 from oblivec.recommenders import Recommender, load, recommender
@@ -33,28 +35,45 @@ def models_root(folder: Path | None, root: Path | None) -> Path:
     return folder if folder is not None else cache_root(root) / "models"
 
 
-def base_model(
-    folder: Path, dataset: str, name: str, seed: int, settings: Mapping[str, Any], device: str, root: Path | None = None
-) -> Recommender:
-    """The model in `folder/DATASET-NAME-SEED` (as `oblivec train --out` writes it), on `device`.
+@dataclass(frozen=True)
+class BaseModels:
+    """Models in `folder/DATASET-NAME-SEED`, as `oblivec train --out` writes them, all trained with these settings."""
 
-    One that was trained with other settings is refused: figures of two kinds of model must not mix.
-    """
-    place = resolve_device(device)
-    directory = folder / f"{dataset}-{name}-{seed}"
-    wanted = recommender(name, **settings)
-    if is_model(directory):
-        found = load(directory, place)
-        if found.name != name or found.config != wanted.config:
+    folder: Path
+    settings: Mapping[str, Any]
+    device: str = "auto"
+    root: Path | None = None
+
+    def get(self, dataset: str, name: str, seed: int) -> Recommender:
+        """The model on the device. One trained with other settings is refused: figures of two kinds must not mix."""
+        directory = self._directory(dataset, name, seed)
+        if not is_model(directory):
+            self._train((dataset, name, seed))
+        found = load(directory, resolve_device(self.device))
+        if found.name != name or found.config != recommender(name, **self.settings).config:
             raise BadInput(f"{directory}: holds a model with other settings; name another folder with --models")
         return found
-    source, split = data(dataset, root)
-    say(f"training {name} on {dataset}, seed {seed} ...")
-    start = time.perf_counter()
-    wanted.fit(split, seed=seed, device=place)
-    metrics = rank_test_items(wanted.scores, split, device=place).summary() | {
-        "dataset": dataset, "model": name, "tie_rule": split.tie_rule, "seed": seed,
-        "seconds": round(time.perf_counter() - start, 3),
-    }
-    write_trained(directory, wanted, source, split, metrics)
-    return wanted.to(place)
+
+    def train_missing(self, wanted: Iterable[tuple[str, str, int]], jobs: int | None = None) -> None:
+        """Train those of (data set, name, seed) that are not there, several at a time: one alone leaves most of a GPU,
+        or of a processor with many cores, idle."""
+        missing = [one for one in dict.fromkeys(wanted) if not is_model(self._directory(*one))]
+        for dataset in dict.fromkeys(one[0] for one in missing):
+            data(dataset, self.root)  # fetched once, before several processes ask for it
+        map_tasks(self._train, missing, jobs, "Training")
+
+    def _directory(self, dataset: str, name: str, seed: int) -> Path:
+        return self.folder / f"{dataset}-{name}-{seed}"
+
+    def _train(self, which: tuple[str, str, int]) -> None:
+        dataset, name, seed = which
+        place = resolve_device(self.device)
+        source, split = data(dataset, self.root)
+        say(f"training {name} on {dataset}, seed {seed} ...")
+        start = time.perf_counter()
+        model = recommender(name, **self.settings).fit(split, seed=seed, device=place)
+        metrics = rank_test_items(model.scores, split, device=place).summary() | {
+            "dataset": dataset, "model": name, "tie_rule": split.tie_rule, "seed": seed,
+            "seconds": round(time.perf_counter() - start, 3),
+        }
+        write_trained(self._directory(dataset, name, seed), model, source, split, metrics)

@@ -32,6 +32,8 @@ class Cell:
     name: str
     work: Callable[[], dict[str, Any]]
     """Returns plain JSON."""
+    base: tuple[str, str, int] | None = None
+    """Data set, name and seed of the model it starts from, for those who make models before the cells are run."""
 
 
 def finish_cells(
@@ -41,11 +43,13 @@ def finish_cells(
     patterns: Sequence[str] = (),
     resume: Path | None = None,
     enough_seconds: float = float("inf"),
+    prepare: Callable[[Sequence[Cell]], None] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Results by name, of all `cells` that are done: those kept in `resume` and those this call has run.
 
     `patterns` picks which to run; a kept one counts whether picked or not. `settings` (anything whose `repr` tells two
-    settings apart) is part of what a kept line is kept under. No cell is begun after `enough_seconds`.
+    settings apart) is part of what a kept line is kept under. No cell is begun after `enough_seconds`. `prepare` is
+    told beforehand which cells are to be run.
     """
     picked = [cell.name for cell in cells if not patterns or any(fnmatchcase(cell.name, one) for one in patterns)]
     if not picked:
@@ -54,12 +58,15 @@ def finish_cells(
     mark = hashlib.sha256(repr(settings).encode()).hexdigest()[:12]
     kept = KeptAudits(resume, code_digest(METHOD_SOURCES)) if resume is not None else None
     done = kept.read() if kept is not None else {}
+    to_run = [cell for cell in cells if cell.name in picked and f"{cell.name} ({mark})" not in done]
+    if prepare is not None and to_run and enough_seconds > 0:
+        prepare(to_run)
     found: dict[str, dict[str, Any]] = {}
     for cell in cells:
         line = f"{cell.name} ({mark})"
         if line in done:
             found[cell.name] = done[line]
-        elif cell.name in picked and time.perf_counter() - start < enough_seconds:
+        elif cell in to_run and time.perf_counter() - start < enough_seconds:
             say(f"{cell.name} ...")
             before = time.perf_counter()
             result = cell.work() | {"cell_seconds": round(time.perf_counter() - before, 1)}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from oblivec.attacks.panel import PANEL
-from oblivec.bench.base_models import base_model, data, models_root
+from oblivec.bench.base_models import BaseModels, data, models_root
 from oblivec.bench.cells import Cell, finish_cells
 from oblivec.bench.frontier_figure import draw_frontier
 from oblivec.bench.lego_targets import QUICK_ATTACKERS, QUICK_TRAINING
@@ -58,7 +58,7 @@ def run(
     chosen = Means(**({"device": device, "jobs": jobs} | means))
     for settings in methods.values():  # an unknown method or setting is refused before anything is trained
         _bounded(chosen, settings, 1.0).lego(0)
-    work = partial(_point, chosen, folder, dataset, training, root)
+    work = partial(_point, chosen, BaseModels(folder, training, device, root), dataset)
     everything = [Cell("frontier/original", partial(work, None, None))] + [
         Cell(f"frontier/{curve}/{'default' if radius is None else radius}", partial(work, dict(settings), radius))
         for radius in (QUICK_RADII if quick else RADII) for curve, settings in methods.items()
@@ -89,12 +89,11 @@ def show(result: Mapping[str, Any]) -> None:
 
 
 def _point(
-    means: Means, folder: Path, dataset: str, training: Mapping[str, Any], root: Path | None,
-    settings: Mapping[str, Any] | None, radius: float | None,
+    means: Means, base: BaseModels, dataset: str, settings: Mapping[str, Any] | None, radius: float | None
 ) -> dict[str, Any]:
     """One release, or without `settings` the original."""
-    model = base_model(folder, dataset, "lightgcn", 0, training, means.device, root)
-    source, split = data(dataset, root)
+    model = base.get(dataset, "lightgcn", 0)
+    source, split = data(dataset, base.root)
     U, attributes = model.user_matrix(), source.attributes
     release = U
     if settings is not None:

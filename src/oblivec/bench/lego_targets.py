@@ -25,12 +25,13 @@ import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 
-from oblivec.bench.base_models import base_model, data, models_root
+from oblivec.bench.base_models import BaseModels, data, models_root
 from oblivec.bench.cells import Cell, finish_cells
 from oblivec.bench.releases import Means, resemblance, utility
 from oblivec.bench.target_summary import show_targets, summarise
 from oblivec.datasets.attributes import Attribute
 from oblivec.datasets.foreign import foreign_matrix
+from oblivec.datasets.interactions import LeaveOneOut
 from oblivec.policies.utility import REFIT_EPOCHS
 from oblivec.randomness import numpy_rng
 from oblivec.recommenders import RECOMMENDERS, Recommender, recommender
@@ -53,22 +54,23 @@ class Setup:
     """What all cells share. Where things lie and run is no part of its `repr`, which kept results are kept under."""
 
     means: Means
-    folder: Path = field(repr=False)
-    root: Path | None = field(default=None, repr=False)
+    base: BaseModels = field(repr=False)
     dataset: str = "ml-1m"
     models: Sequence[str] = tuple(RECOMMENDERS)
     seeds: int = 5
     synthetic_users: int = SYNTHETIC_USERS
     training: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the recommenders, where not their own defaults."""
     refit_epochs: int = REFIT_EPOCHS
 
     def model(self, name: str, seed: int, dataset: str | None = None) -> Recommender:
-        return base_model(
-            self.folder, dataset or self.dataset, name, seed, self.training, self.means.device, self.root
-        )
+        return self.base.get(dataset or self.dataset, name, seed)
+
+    def split(self) -> LeaveOneOut:
+        return data(self.dataset, self.base.root)[1]
 
     def attributes(self, names: Sequence[str], dataset: str | None = None) -> dict[str, Attribute]:
-        source, _ = data(dataset or self.dataset, self.root)
+        source, _ = data(dataset or self.dataset, self.base.root)
         known = source.attributes | source.extra_attributes
         return {name: known[name] for name in names}
 
@@ -90,14 +92,18 @@ def run(
     `means`: fields of `Means` to overrule.
     """
     folder = models_root(models_folder, root)
+    means = {"device": device, "jobs": jobs} | ({"attackers": QUICK_ATTACKERS} if quick else {}) | means
     if quick:
-        chosen = Means(**({"attackers": QUICK_ATTACKERS, "device": device, "jobs": jobs} | means))
-        setup = Setup(chosen, folder / "quick", root, training=QUICK_TRAINING, refit_epochs=1, **QUICK)
+        base = BaseModels(folder / "quick", QUICK_TRAINING, device, root)
+        setup = Setup(Means(**means), base, training=QUICK_TRAINING, refit_epochs=1, **QUICK)
     else:
-        setup = Setup(Means(**({"device": device, "jobs": jobs} | means)), folder, root)
+        setup = Setup(Means(**means), BaseModels(folder, {}, device, root))
     setup.means.lego(0)  # an unknown method or setting is refused before anything is trained
     everything = list_cells(setup)
-    found = finish_cells(everything, settings=setup, patterns=cells, resume=resume, enough_seconds=enough_seconds)
+    found = finish_cells(
+        everything, settings=setup, patterns=cells, resume=resume, enough_seconds=enough_seconds,
+        prepare=lambda chosen: setup.base.train_missing([cell.base for cell in chosen if cell.base], jobs),
+    )
     expected = [cell.name for cell in everything]
     return {"setup": repr(setup)} | summarise(expected, found, setup.means.attackers)
 
@@ -107,25 +113,26 @@ def list_cells(setup: Setup) -> list[Cell]:
     cells = []
     for seed in range(setup.seeds):
         for model in setup.models:
+            base, age = (setup.dataset, model, seed), ("ml-100k", model, seed)
             of = f"{setup.dataset}/{model}/{seed}"
             for names in (ALL, ALONE):
                 work = partial(_release, setup, model, seed, names)
-                cells.append(Cell(f"release/{of}/{'+'.join(names)}", work))
-            cells.append(Cell(f"differencing/{of}", partial(_differencing, setup, model, seed)))
-            cells += [
-                Cell(f"unlabelled/{of}/{form}", partial(_unlabelled, setup, model, seed, form == "label-free"))
-                for form in ("label-free", "label-aware")
-            ]
-            cells.append(Cell(f"continuous/ml-100k/{model}/{seed}", partial(_age_in_years, setup, model, seed)))
+                cells.append(Cell(f"release/{of}/{'+'.join(names)}", work, base))
+            cells.append(Cell(f"differencing/{of}", partial(_differencing, setup, model, seed), base))
+            for form in ("label-free", "label-aware"):
+                work = partial(_unlabelled, setup, model, seed, form == "label-free")
+                cells.append(Cell(f"unlabelled/{of}/{form}", work, base))
+            cells.append(Cell(f"continuous/ml-100k/{model}/{seed}", partial(_age_in_years, setup, model, seed), age))
         cells.append(Cell(f"continuous/synthetic/{seed}", partial(_synthetic_amount, setup, seed)))
-    cells += [Cell(f"change/{setup.dataset}/{model}", partial(_change, setup, model)) for model in setup.models]
+    for model in setup.models:
+        cells.append(Cell(f"change/{setup.dataset}/{model}", partial(_change, setup, model), (setup.dataset, model, 0)))
     return cells + [Cell(f"training/{setup.dataset}/{model}", partial(_training, setup, model)) for model in TIMED]
 
 
 def _release(setup: Setup, name: str, seed: int, names: Sequence[str]) -> dict[str, Any]:
     """Targets 1, 2, 3 and 8."""
     model, attributes = setup.model(name, seed), setup.attributes(names)
-    _, split = data(setup.dataset, setup.root)
+    split = setup.split()
     U = model.user_matrix()
     lego = setup.means.lego(seed, items=model.item_matrix()).fit(U, attributes)
     release = lego.protect(names)
@@ -139,7 +146,7 @@ def _release(setup: Setup, name: str, seed: int, names: Sequence[str]) -> dict[s
 def _differencing(setup: Setup, name: str, seed: int) -> dict[str, Any]:
     """Target 6: what the difference to the original says, beside what the original itself says."""
     model, attributes = setup.model(name, seed), setup.attributes(ALL)
-    _, split = data(setup.dataset, setup.root)
+    split = setup.split()
     U = model.user_matrix()
     release = setup.means.lego(seed, items=model.item_matrix(), label_free=True).fit(U, attributes).protect(ALL)
     return {
@@ -202,7 +209,7 @@ def _change(setup: Setup, name: str) -> dict[str, Any]:
 
 def _training(setup: Setup, name: str) -> dict[str, Any]:
     """Target 4: the whole training on two cores, from its second epoch, with one thread or two: whichever is faster."""
-    _, split = data(setup.dataset, setup.root)
+    split = setup.split()
     epochs = recommender(name, **setup.training).config.epochs
     totals = {}
     for threads in range(1, CORES + 1):

@@ -26,6 +26,8 @@ class _Voice:
 
     quiet = False
     verbose = False
+    counting = False
+    """Whether a progress bar is on the screen."""
 
 
 voice = _Voice()
@@ -94,13 +96,17 @@ class Tick:
 
 @contextmanager
 def progress(label: str, total: float | None) -> Iterator[Tick]:
-    """The one progress bar. Silent when quiet or when standard error is not a terminal."""
-    if voice.quiet or not sys.stderr.isatty():
+    """The one progress bar. Silent when quiet, inside another, or when standard error is not a terminal."""
+    if voice.quiet or voice.counting or not sys.stderr.isatty():
         yield Tick(None, None)
         return
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
         TimeRemainingColumn(), TextColumn("{task.fields[note]}"),
     )
-    with Progress(*columns, console=err(), transient=True) as bar:
-        yield Tick(bar, bar.add_task(label, total=total, note=""))
+    voice.counting = True
+    try:
+        with Progress(*columns, console=err(), transient=True) as bar:
+            yield Tick(bar, bar.add_task(label, total=total, note=""))
+    finally:
+        voice.counting = False

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from oblivec.audit.table import VERDICTS
 from oblivec.cli.app import app
 from oblivec.cli.method_options import Attackers, How, LabelFree, Method, Settings, Types, how
 from oblivec.cli.options import Device, Jobs, Quiet, Seed, Verbose
@@ -119,7 +120,8 @@ def _show_applied(work: Work, applied: list[Applied]) -> None:
     rows = []
     for done in applied:
         after, utility = done.outcome.after, done.outcome.utility
-        verdicts = [] if after is None else [f"{name} {one.verdict}" for name, one in after.main.attributes.items()]
+        found = {} if after is None else after.main.attributes
+        verdicts = [f"{name} {VERDICTS[one.verdict]}" for name, one in found.items()]
         rows.append((
             done.name, ", ".join(done.outcome.requirement), ", ".join(verdicts) or "not attacked",
             "" if utility is None else f"{-utility.loss_percent():+.2f} %",

@@ -41,6 +41,8 @@ def map_tasks(
     work: Sequence[Task] = list(tasks)
     jobs = min(jobs or default_jobs(), max(len(work), 1))
     results: list[Result] = []
+    if len(work) == 1:  # has a bar of its own, if any
+        return [run_single_threaded(function, work[0])]
     with progress(label, len(work)) as tick:
         if jobs == 1:
             for task in work:

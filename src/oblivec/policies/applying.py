@@ -13,7 +13,7 @@ from typing import Any
 from oblivec.audit.report import render_report
 from oblivec.audit.result import AttributeResult, Verdict
 from oblivec.audit.table import VERDICTS
-from oblivec.console import detail, progress
+from oblivec.console import say
 from oblivec.files.atomic import remove_file, set_aside, write_json, write_text
 from oblivec.files.embeddings import write_embeddings
 from oblivec.policies.auditing import with_before
@@ -47,14 +47,12 @@ def apply_policies(work: Work) -> list[Applied]:
     """Carry out every policy of the file; one that misses its limit does not keep the others from being written."""
     work.lego.calibrate(work.file.attributes)
     applied = []
-    with progress("Policies", len(work.policies)) as tick:
-        for name, policy in work.policies.items():
-            detail(f"policy {name}: {', '.join(policy.protect)}")
-            outcome = conclude(work.given, policy.protect, work.lego, work.auditor)
-            done = Applied(name, outcome, missed_limits(policy, outcome))
-            _write(work, done)
-            applied.append(done)
-            tick()
+    for number, (name, policy) in enumerate(work.policies.items(), start=1):
+        say(f"policy {number} of {len(work.policies)}: {name}")
+        outcome = conclude(work.given, policy.protect, work.lego, work.auditor)
+        done = Applied(name, outcome, missed_limits(policy, outcome))
+        _write(work, done)
+        applied.append(done)
     return applied
 
 

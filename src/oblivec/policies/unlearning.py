@@ -94,7 +94,7 @@ def conclude(
             "audit": 0.0 if auditor is None else auditor.seconds - audited,
         },
         _moved(lego.values, edited.numpy()), None if math.isnan(overlap) else overlap, before, after,
-        utility, _notes(given, lego, names, auditor is not None and after is None),
+        utility, _notes(given, lego, names, after, auditor is not None and after is None),
     )
 
 
@@ -108,9 +108,11 @@ def _moved(before: np.ndarray, after: np.ndarray) -> float:
     return float(np.linalg.norm(after.astype(np.float64) - before)) / scale if scale else 0.0
 
 
-def _notes(given: Given, lego: Lego, names: Sequence[str], unattackable: bool) -> list[str]:
+def _notes(
+    given: Given, lego: Lego, names: Sequence[str], after: AuditResult | None, unattackable: bool
+) -> list[str]:
     said = (f"attribute '{name}': {note}" for name in names for note in lego.facts_of(name).get("notes", []))
-    notes = [*given.notes, *said]
+    notes = [*given.notes, *said, *(() if after is None else after.notes)]
     if unattackable:
         notes.append("no attribute has labels enough to be attacked, so nothing is known about what is left")
     if len(given.matrix) > MOST_USERS:

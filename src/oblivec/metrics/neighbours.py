@@ -37,18 +37,20 @@ def neighbour_overlap(
     users = torch.arange(len(old))
     if len(users) > MOST_USERS:
         users = torch.randperm(len(users), generator=torch_rng(seed, "neighbours"))[:MOST_USERS].sort().values
+    # Centred: far from the origin, distances would be all rounding.
+    old, new = (matrix - matrix.mean(0) for matrix in (old, new))
+    lengths = [matrix.square().sum(1) for matrix in (old, new)]
     shared = 0
     for rows in users.to(old.device).split(max(1, _CHUNK_DISTANCES // len(old))):
-        was, now = (_nearest(matrix, rows, nearest) for matrix in (old, new))
+        was, now = (_nearest(*one, rows, nearest) for one in zip((old, new), lengths, strict=True))
         member = torch.zeros(len(rows), len(old), dtype=torch.bool, device=old.device)
         shared += int(member.scatter_(1, was, True).gather(1, now).sum())
     return shared / (len(users) * nearest)
 
 
-def _nearest(matrix: Tensor, rows: Tensor, count: int) -> Tensor:
+def _nearest(matrix: Tensor, squared_lengths: Tensor, rows: Tensor, count: int) -> Tensor:
     """Numbers of the `count` users nearest to each of `rows`, the user themself left out."""
-    # |x - y|^2 less |x|^2, which is the same for all y. Centred: far from the origin it would be all rounding.
-    centred = matrix - matrix.mean(0)
-    distance = centred.square().sum(1) - 2 * (centred[rows] @ centred.T)
+    # |x - y|^2 less |x|^2, which is the same for all y.
+    distance = squared_lengths - 2 * (matrix[rows] @ matrix.T)
     distance[torch.arange(len(rows), device=rows.device), rows] = torch.inf
     return distance.topk(count, dim=1, largest=False).indices

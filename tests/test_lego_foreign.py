@@ -15,10 +15,11 @@ from oblivec.datasets.foreign import KINDS, foreign_matrix
 from oblivec.lego import Lego
 
 SHORT: dict[str, dict[str, Any]] = {
+    "lego": {"rounds": 6, "clip_every": 3, "flow_rounds": 4, "combination": {"rounds": 4, "flow_rounds": 3}},
     "paper": {"steps": 5, "combination": {"steps": 2}},
     "paper-tuned": {"steps": 5, "combination": {"steps": 2}},
 }
-"""Settings that only make the paper's loops short."""
+"""Settings that only make loops short."""
 FORMS = [(method, False) for method in methods()] + [
     (method, True) for method in methods() if "label_free" in REGISTRY[method].Config.model_fields
 ]

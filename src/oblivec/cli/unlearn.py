@@ -115,7 +115,7 @@ def unlearn(
     for note in outcome.notes:
         say(f"note: {note}")
     show_outcome(outcome, f"{out}: what can be inferred")
-    _point_on(outcome, embeddings, out, items_out, store)
+    _point_on(outcome, embeddings, out, items_out, store, label_free)
 
 
 def _check_refit(items_out: Path, given: Given) -> None:
@@ -125,14 +125,16 @@ def _check_refit(items_out: Path, given: Given) -> None:
 
 
 def _point_on(
-    outcome: Outcome, embeddings: Path, out: Path, items_out: Path | None, store: Path | None
+    outcome: Outcome, embeddings: Path, out: Path, items_out: Path | None, store: Path | None, label_free: bool
 ) -> None:
     """What to do next."""
     if outcome.leaking:
         say(f"This release still gives away {', '.join(outcome.leaking)}: do not hand it out as it is. Try another "
             "--method, or a setting that moves users further.")
     beside = "" if items_out is None else f", and {items_out} as its item side"
-    say(f"Next: load {out} where {embeddings} was loaded{beside}, and give the old matrix to nobody: the difference "
-        "tells who is who.")
+    old = "comparing it with the old matrix tells no more than that one does" if label_free else (
+        "give the old matrix to nobody, since the difference tells who is who"
+    )
+    say(f"Next: load {out} where {embeddings} was loaded{beside}; {old}.")
     if store is None:
         say("With --store DIR the next requirement costs only what is new.")

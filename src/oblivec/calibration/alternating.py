@@ -16,10 +16,10 @@ from torch import Tensor
 
 from oblivec.calibration.ball import Ball, project
 from oblivec.calibration.base import Calibration, Calibrator, CalibratorConfig
+from oblivec.calibration.checks import check, notes
 from oblivec.console import progress
 from oblivec.datasets.attributes import Attribute
 from oblivec.devices import resolve_device
-from oblivec.errors import BadInput
 from oblivec.information.batches import Batches
 from oblivec.information.estimator import Estimator
 from oblivec.information.target import Target
@@ -67,9 +67,9 @@ class Alternating(Calibrator):
     ) -> Calibration:
         """Algorithm 1, lines 2 to 12, for one attribute. The paper has no use for `items`."""
         target = Target.of(attribute, resolve_device(device))
-        _check(U, attribute, target)
+        check(U, attribute, target)
         calibrated = U.detach().clone().float()
-        facts: dict[str, Any] = {"notes": _notes(target, U.shape[1])}
+        facts: dict[str, Any] = {"notes": notes(target, U.shape[1])}
         if not target.is_constant:
             start = calibrated.to(target.rows.device)[target.rows]
             moved, run = alternate(start, target, self.config, seed, attribute.name)
@@ -113,19 +113,3 @@ def alternate(
         "log_likelihood_of_q": round(float(likelihood), 6),
         "moved": round(float(moved), 6),
     }
-
-
-def _check(U: Tensor, attribute: Attribute, target: Target) -> None:
-    if U.ndim != 2 or len(U) != len(attribute.values):
-        raise BadInput(f"attribute {attribute.name}: {len(attribute.values)} labels for a matrix of shape "
-                       f"{tuple(U.shape)}; give one row per label")
-    if len(target.rows) == 0:
-        raise BadInput(f"attribute {attribute.name}: every label is missing, so it cannot be removed; "
-                       "give some users' labels, or leave it out")
-
-
-def _notes(target: Target, dimensions: int) -> list[str]:
-    if target.is_constant:
-        return ["all labelled users have the same label: nothing to remove, the matrix is unchanged"]
-    small = int((target.class_sizes < dimensions).sum())
-    return [f"{small} of {len(target.class_sizes)} classes have fewer users than dimensions"] if small else []

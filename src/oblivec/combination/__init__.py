@@ -1,3 +1,3 @@
 """Step 2, flexible combination: from calibrations to the release for one requirement."""
 
-from oblivec.combination import convex  # noqa: F401  (registration)
+from oblivec.combination import composed, convex  # noqa: F401  (registration)

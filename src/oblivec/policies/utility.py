@@ -12,7 +12,7 @@ from oblivec.datasets.interactions import LeaveOneOut
 from oblivec.metrics import rank_test_items
 from oblivec.recommenders.base import Recommender
 
-REFIT_EPOCHS = 10
+REFIT_EPOCHS = 3
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,94 @@
+"""`method="lego"`: calibration that holds against attackers it never saw.
+
+The paper minimises vCLUB, which a q that lags behind turns into writing the labels elsewhere. Here users move with
+their group until nothing about the groups stands out from random groups of the same sizes, above or below (`removal`);
+users without a label, and everybody in label-free mode, move by a map that is a function of the embedding alone
+(`flow`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from oblivec.calibration.base import Calibration, Calibrator, CalibratorConfig, register
+from oblivec.calibration.checks import check, notes
+from oblivec.calibration.flow import Flow, FlowConfig, fit_flow
+from oblivec.calibration.removal import RemovalConfig, remove
+from oblivec.datasets.attributes import Attribute
+from oblivec.devices import resolve_device
+from oblivec.information.target import Target
+
+
+class LegoConfig(CalibratorConfig, RemovalConfig, FlowConfig):
+    label_free: bool = False
+    """Whether the edit is a function of the embedding alone. Dearer, but safe where an older matrix is already out:
+    the difference to it then says nothing that it did not say itself."""
+    radius: float | None = Field(None, ge=0)
+    """How far a user may be moved, as a share of the length of that user's row. None leaves it to the method."""
+    radius_in: Literal["rows", "scores"] = "rows"
+    """What the radius measures: the change of the row, or, where items are given, of the row's scores."""
+
+
+@register
+class LegoCalibrator(Calibrator):
+    name = "lego"
+    Config: ClassVar[type[LegoConfig]] = LegoConfig
+    config: LegoConfig
+
+    def calibrate(
+        self,
+        U: Tensor,
+        attribute: Attribute,
+        *,
+        items: Tensor | None = None,
+        seed: int = 0,
+        device: torch.device | str = "cpu",
+    ) -> Calibration:
+        """Each attribute as if it were the only one."""
+        place = resolve_device(device)
+        target = Target.of(attribute, place)
+        check(U, attribute, target)
+        facts: dict[str, Any] = {"notes": notes(target, U.shape[1]), "label_free": self.config.label_free}
+        original = U.detach().float().to(place)
+        if target.is_constant:
+            flow, _ = fit_flow(original, [], self.config, seed, attribute.name)
+            return Calibration(attribute.name, self.name, U.detach().clone().float(), flow.tensors(), facts)
+        flow, mapped = fit_flow(original, [target], self.config, seed, attribute.name)
+        facts["critics"] = len(flow.steps)
+        if self.config.label_free:
+            calibrated = mapped
+        else:
+            start = mapped.index_copy(0, target.rows, original[target.rows])
+            calibrated = remove(start, [target], self.config, seed, attribute.name)
+            missing = len(original) - len(target.rows)
+            if missing:
+                facts["notes"].append(f"{missing} users without a label were moved by the label-free map, which "
+                                      "protects them less against attackers who know some of their labels")
+        calibrated = within(calibrated, original, self.config, items)
+        facts["moved"] = round(float((calibrated - original).norm() / original.norm().clamp_min(1e-30)), 6)
+        return Calibration(attribute.name, self.name, calibrated.to(U.device), flow.tensors(), facts)
+
+    def transform(self, calibrations: Sequence[Calibration], U_new: Tensor) -> Tensor:
+        """Through the label-free map of every attribute, one after the other."""
+        for calibration in calibrations:
+            U_new = Flow.from_tensors(calibration.tensors, U_new.device)(U_new.float())
+        return U_new
+
+
+def within(U: Tensor, original: Tensor, config: LegoConfig, items: Tensor | None) -> Tensor:
+    """U with nobody further from the original than the radius."""
+    if config.radius is None:
+        return U
+    change = U - original
+    if config.radius_in == "scores" and items is not None:
+        gram = items.float().to(U.device)
+        gram = gram.T @ gram
+        length, limit = ((rows @ gram * rows).sum(1, keepdim=True).clamp_min(0).sqrt() for rows in (change, original))
+    else:
+        length, limit = (rows.norm(dim=1, keepdim=True) for rows in (change, original))
+    return original + change * (config.radius * limit / length.clamp_min(1e-30)).clamp(max=1)

@@ -1,0 +1,86 @@
+"""Remove attributes from a matrix together: `lego`'s engine, for one attribute (step 1) and for several (step 2).
+
+Everything here is label-aware: users move with their group. Users without a label for an attribute are not moved for
+it; `flow` has a map for them. No gradients and no network, so nothing is written where the matrix did not look before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from oblivec.calibration.clipping import clip_covariances, clip_means
+from oblivec.calibration.configured import Settings
+from oblivec.calibration.groups import Groups, mean_basis
+from oblivec.calibration.slices import Slices
+from oblivec.calibration.space import Space
+from oblivec.console import progress
+from oblivec.information.target import Target
+from oblivec.randomness import torch_rng
+
+NARROW = 32
+"""Leading directions at which clipping begins; it goes on with twice as many, up to all. Among hundreds of directions a
+signal that sits in the widest drowns in the noise of the rest."""
+
+
+class RemovalConfig(Settings):
+    clips: int = Field(2, ge=0)
+    """Passes of clipping before the first slice: attributes that hang together need more than one."""
+    rounds: int = Field(60, ge=0)
+    """Rounds of sliced transport, each with a fresh rotation for every attribute."""
+    step: float = Field(0.5, gt=0, le=1)
+    """How far a round goes towards the common shape."""
+    clip_every: int = Field(10, ge=1)
+    """Rounds between two passes over the means; one more ends the work. Covariances are not clipped again: each pass
+    would cut off a little more noise."""
+    natural: float = Field(1.0, ge=0, le=1)
+    """Geometry of the slices: 1 rotates the matrix as it is, 0 as whitened. Clipping looks at all directions alike."""
+
+
+def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: int, label: str) -> Tensor:
+    """U with every target at chance; rows as far from where they were as that takes."""
+    space = Space.of(U)
+    targets = [target for target in targets if not target.is_constant]
+    if space.dimensions == 0 or not targets:
+        return U.clone()
+    rng = torch_rng(seed, "removal", label, device=U.device)
+    X, scale = space.encode(U), space.scales(config.natural)
+    slices = [Slices(config.step) for _ in targets]
+    fixed = [Groups.by_class(target) if target.n_classes else None for target in targets]
+
+    def grouped(number: int) -> Groups:
+        return fixed[number] or Groups.by_rank(targets[number], rng)
+
+    def clip(X: Tensor, covariances: bool) -> Tensor:
+        for width in _widths(space.dimensions):
+            for number, target in enumerate(targets):
+                groups = grouped(number)
+                leading = clip_means(X[:, :width], groups, mean_basis(target, groups), rng)
+                if covariances:
+                    leading = clip_covariances(leading, groups, rng)
+                X = torch.cat([leading, X[:, width:]], dim=1)
+        return X
+
+    with progress(f"Removing {label}", config.clips + config.rounds) as tick:
+        for _ in range(config.clips):
+            X = clip(X, covariances=True)
+            tick()
+        for number in range(config.rounds):
+            for which, transport in enumerate(slices):
+                X = transport.round(X * scale, grouped(which), rng) / scale
+            if (number + 1) % config.clip_every == 0 or number + 1 == config.rounds:
+                X = clip(X, covariances=False)
+            tick()
+    return space.decode(X)
+
+
+def _widths(dimensions: int) -> list[int]:
+    widths = []
+    width = NARROW
+    while width < dimensions:
+        widths.append(width)
+        width *= 2
+    return [*widths, dimensions]

@@ -1,0 +1,84 @@
+"""The coordinates in which `lego` works: principal directions, each with unit variance, the widest first.
+
+Directions the matrix does not use (constant, duplicate and collinear columns) have no coordinate. What rounding left in
+them is dropped on the way back: a label written there would be read by any attacker that scales its input.
+
+Where some rows are far longer than most, as in factorisations whose norms follow a user's activity, a few users would
+decide every mean. There a row is taken apart into its direction and the logarithm of its length first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+NARROWEST = 1e-6
+"""Smallest variance of a direction, relative to the widest, that still counts as used."""
+HEAVY_TAIL = 8.0
+"""Longest row, as a multiple of the median, up to which rows are taken as they are."""
+SHORTEST = 1e-3
+"""Rows shorter than this share of the median (zero rows among them) count as that long: they have no direction."""
+
+
+@dataclass(frozen=True)
+class Space:
+    offset: Tensor
+    """What every row has in the directions the matrix does not use, d."""
+    basis: Tensor
+    """The directions it uses, d x k, orthonormal."""
+    typical: Tensor
+    """Median length of a row where rows are taken apart, else 0."""
+    mean: Tensor
+    """Mean of the rows in that basis, or of their directions and log lengths."""
+    directions: Tensor
+    """Principal directions of those, orthonormal columns."""
+    spread: Tensor
+    """Standard deviation along each, descending."""
+
+    @classmethod
+    def of(cls, U: Tensor) -> Space:
+        mean, basis, _ = _principal(U)
+        used = U @ basis
+        lengths = used.norm(dim=1)
+        lengths = lengths[lengths > 0] if bool((lengths > 0).any()) else lengths.new_ones(1)
+        heavy = bool(lengths.max() > HEAVY_TAIL * lengths.median())
+        typical = lengths.median() if heavy else lengths.new_zeros(())
+        return cls(mean - mean @ basis @ basis.T, basis, typical, *_principal(_features(used, typical)))
+
+    @property
+    def dimensions(self) -> int:
+        return len(self.spread)
+
+    def encode(self, U: Tensor) -> Tensor:
+        return (_features(U @ self.basis, self.typical) - self.mean) @ self.directions / self.spread
+
+    def decode(self, X: Tensor) -> Tensor:
+        """A function of the coordinates alone: what they do not tell, the rows do not tell."""
+        features = (X * self.spread) @ self.directions.T + self.mean
+        if self.typical:
+            features = features[:, :-1] * (features[:, -1:].exp() * self.typical)
+        return features @ self.basis.T + self.offset
+
+    def scales(self, power: float) -> Tensor:
+        """What to multiply coordinates with: 0 leaves every direction alike, 1 gives each its natural width."""
+        scale = (self.spread / self.spread[0]) ** power
+        return scale / scale.square().mean().sqrt()
+
+
+def _features(U: Tensor, typical: Tensor) -> Tensor:
+    """The rows, or their directions and log lengths relative to the typical one."""
+    if not typical:
+        return U
+    lengths = U.norm(dim=1, keepdim=True).clamp_min(SHORTEST * typical)
+    return torch.cat([U / lengths, (lengths / typical).log()], dim=1)
+
+
+def _principal(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean, principal directions that are used, and the standard deviations along them, the widest first."""
+    mean = rows.double().mean(0)
+    centred = rows.double() - mean
+    variance, directions = torch.linalg.eigh(centred.T @ centred / max(len(rows), 1))
+    used = torch.nonzero(variance > NARROWEST * variance[-1:].clamp_min(1e-30))[:, 0].flip(0)
+    return mean.float(), directions[:, used].float(), variance[used].sqrt().float()

@@ -84,14 +84,14 @@ def test_noise_is_left_alone() -> None:
 
 @pytest.mark.parametrize("kind", ["linear", "low-variance"])
 def test_a_planted_leak_goes_and_its_opposite_does_not_come(kind: str) -> None:
-    """Two-sided: three standard errors of a balanced accuracy at 3,000 users are 2.7 points; dependent folds double
-    the variance."""
+    """Two-sided. What chance allows all 16 directions together, four standard errors, may stay in the one that had the
+    signal: 2.9 points at 3,000 users for whoever knows it. Three standard errors of a balanced accuracy are 2.7."""
     planted = plant(kind, 3000, 16, 0.8)
     labels = planted.attribute.values
     U = torch.from_numpy(planted.embeddings)
     assert read(U, labels) > 0.65
     release = calibrator("lego", rounds=20, flow_rounds=0).calibrate(U, planted.attribute).calibrated
-    assert abs(read(release, labels) - 0.5) < 0.04
+    assert abs(read(release, labels) - 0.5) < 0.056
 
 
 def test_means_come_to_chance_and_not_to_zero() -> None:
@@ -175,7 +175,7 @@ class TestComposed:
         made = [method.calibrate(U, attribute) for attribute in attributes]
         release = combiner("composed", rounds=10).combine(U, made, attributes)
         for attribute in attributes:
-            assert abs(read(release, attribute.values) - 0.5) < 0.04
+            assert abs(read(release, attribute.values) - 0.5) < 0.056
 
     def test_one_calibration_is_the_release_and_none_is_the_matrix(self) -> None:
         U, attribute = noise(60, 4), categorical("a", ["x", "y"] * 30)

@@ -1,13 +1,14 @@
-"""The story `oblivec demo` tells: a recommender, how good it is, and what its user matrix gives away."""
+"""The story `oblivec demo` tells: a recommender, what its user matrix gives away, and how that is taken back."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from oblivec.audit.report import render_report
@@ -17,12 +18,14 @@ from oblivec.audit.table import show_audit
 from oblivec.audit.wording import headline
 from oblivec.console import err, heading, say, show_table
 from oblivec.datasets import registry
+from oblivec.datasets.attributes import Attribute
 from oblivec.datasets.dataset import Dataset
 from oblivec.datasets.interactions import LeaveOneOut
 from oblivec.engines.local import run_single_threaded
 from oblivec.errors import FetchFailed
 from oblivec.files.atomic import write_json, write_text
 from oblivec.files.directories import check_directory_target
+from oblivec.lego import Lego
 from oblivec.metrics import rank_test_items
 from oblivec.recommenders import Ease, MostPopular, Recommender, recommender
 from oblivec.recommenders.export import write_trained
@@ -30,7 +33,8 @@ from oblivec.recommenders.storage import MODEL_FILE
 
 DATASET, LAST_RESORT = "ml-100k", "synthetic"
 MODEL = "lightgcn"
-ATTRIBUTES = ("gender", "age")
+ATTRIBUTES, LATER = ("gender", "age"), "occupation"
+"""Protected at first, and what a later requirement adds."""
 SETTINGS: dict[str, Any] = {"epochs": 30, "learning_rate": 5e-3, "steps_per_epoch": 100}
 """Fewer and longer steps than the default: half a minute. Chosen on the last training items of ML-100K."""
 
@@ -42,7 +46,10 @@ class Story:
     dataset: Dataset
     quality: dict[str, dict[str, float]]
     """HR@10 and NDCG@10 in percent by recommender."""
+    """Also of the releases, under the names of what they protect."""
     audit: AuditResult
+    released: AuditResult
+    """The audit of the release that protects the first requirement."""
 
 
 def tell(
@@ -54,7 +61,10 @@ def tell(
     jobs: int | None = None,
     settings: Mapping[str, Any] = SETTINGS,
 ) -> Story:
-    """Fetch, train, compare, audit; `out` receives the model's directory, audit.json and audit.html."""
+    """Fetch, train, compare, audit, unlearn, audit again, follow changes of the requirement.
+
+    `out` receives the model's directory, the store, and the audits before and after as JSON and as a page.
+    """
     folder = out / "model"
     check_directory_target(folder, MODEL_FILE)
 
@@ -77,13 +87,30 @@ def tell(
     write_trained(folder, model, dataset, split, metrics)
 
     heading("4. The audit: what can be inferred about users from their vectors alone?")
-    found = _audit(model, dataset, seed, device, jobs)
+    say("Several attackers, each with some users' vectors and labels, guess the labels of the others ...")
+    attributes = {name: dataset.attributes[name] for name in ATTRIBUTES}
+    options = {"seed": seed, "jobs": jobs, "device": str(device)}
+    found = _audit(model.user_matrix(), attributes, options)
     write_json(out / "audit.json", found.to_json())
     write_text(out / "audit.html", render_report(found, title=f"{MODEL} on {dataset.name}"))
 
-    heading("5. Yours next")
+    heading(f"5. Unlearning: take {_names(ATTRIBUTES)} out of the vectors, without training again")
+    lego = Lego(store=out / "store", **options).fit(model.user_matrix(), attributes)
+    release = lego.protect(ATTRIBUTES)
+    taken = lego.seconds["calibrate"] + lego.seconds["combine"]
+    say(f"Done in {taken:.0f} seconds. The same attackers, on the release:")
+    after = _audit(release, attributes, options)
+    write_json(out / "release.json", after.to_json())
+    write_text(out / "release.html", render_report(after, title=f"{MODEL} on {dataset.name}, released"))
+
+    heading(f"6. Requirements change: {LATER} as well, then no longer {ATTRIBUTES[1]}")
+    if LATER in dataset.attributes:
+        lego.add(LATER, dataset.attributes[LATER])
+    quality |= _follow(lego, model, split, device)
+
+    heading("7. Yours next")
     _point_on(out)
-    return Story(dataset, quality, found)
+    return Story(dataset, quality, found, after)
 
 
 def _dataset(root: Path | None) -> Dataset:
@@ -133,20 +160,42 @@ def _compare(
     return quality
 
 
-def _audit(
-    model: Recommender, dataset: Dataset, seed: int, device: torch.device, jobs: int | None
-) -> AuditResult:
-    say("Several attackers, each with some users' vectors and labels, guess the labels of the others ...")
-    attributes = {name: dataset.attributes[name] for name in ATTRIBUTES}
-    found = audit(model.user_matrix(), attributes, seed=seed, jobs=jobs, device=str(device))
+def _audit(U: np.ndarray, attributes: Mapping[str, Attribute], options: Mapping[str, Any]) -> AuditResult:
+    found = audit(U, attributes, **options)
     show_audit(found)
     say(headline([result.verdict for result in found.main.attributes.values()]))
     return found
 
 
+def _follow(lego: Lego, model: Recommender, split: LeaveOneOut, device: torch.device) -> dict[str, dict[str, float]]:
+    """The requirements one after the other from the same calibrations, and what each costs in ranking quality."""
+    requirements = [ATTRIBUTES, (*ATTRIBUTES, LATER), (ATTRIBUTES[0], LATER)]
+    measured = {"as trained": rank_test_items(model.scores, split, device=device).summary()}
+    rows = [("nothing", "", *_percent(measured["as trained"]))]
+    for wanted in requirements:
+        names = [name for name in wanted if name in lego.attributes]
+        before = lego.seconds["combine"]
+        edited = model.with_user_matrix(lego.protect(names))
+        measured[_names(names)] = rank_test_items(edited.scores, split, device=device).summary()
+        seconds = lego.seconds["combine"] - before
+        rows.append((_names(names), f"{seconds:.1f}", *_percent(measured[_names(names)])))
+    show_table("Each from the stored calibrations", ("protected", "seconds", "HR@10 (%)", "NDCG@10 (%)"), rows)
+    return measured
+
+
+def _percent(quality: Mapping[str, float]) -> tuple[str, str]:
+    return f"{quality['hr@10']:.2f}", f"{quality['ndcg@10']:.2f}"
+
+
+def _names(attributes: Sequence[str]) -> str:
+    return " and ".join(attributes)
+
+
 def _point_on(out: Path) -> None:
-    say(f"The report to send on: {out / 'audit.html'}. The same for programs: {out / 'audit.json'}. "
-        f"The model, with the tables it was made from: {out / 'model'}.")
+    say(f"Reports to send on: {out / 'audit.html'} (before) and {out / 'release.html'} (after); for programs, the same "
+        f"as JSON. The model: {out / 'model'}. The calibrations, as sensitive as the labels: {out / 'store'}.")
     say("With your own data (user_id, item_id, timestamp; user_id and one column per attribute):")
     say("  oblivec train --interactions interactions.csv --attributes attributes.csv --out model")
     say("  oblivec audit model/users.safetensors --attributes model/attributes.csv --html audit.html")
+    say("  oblivec unlearn model/users.safetensors --attributes model/attributes.csv --protect gender,age "
+        "--out release.safetensors")

@@ -3,7 +3,7 @@
 Groups of users drawn at random do not have equal means or covariances: they differ by sampling noise. Making them
 exactly equal would write the labels back with their sign flipped (the training folds predict the opposite of the test
 fold). So differences are compared with what random groups show; only what stands out is moved, to where it no longer
-does. For means that is a statement about singular values, for covariances about eigenvalues.
+does. For means that is a statement about singular values, for covariances about the length of their difference.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ def _dependence(rows: Tensor, basis: Tensor, rng: torch.Generator) -> tuple[Tens
 
 
 def clip_covariances(X: Tensor, groups: Groups, rng: torch.Generator) -> Tensor:
-    """X with every group's covariance brought within what random groups of its size show.
+    """X with every group's covariance as far from the common one as a random group's of its size, and no further.
 
-    Within the groups' common covariance, eigenvalues outside the range of a random group's are moved to its border, by
-    the symmetric map that does it: for Gaussian groups, the least movement that can.
+    The whole difference is shortened, and no eigenvalue left outside a random group's range, by the symmetric map that
+    does it: for Gaussian groups, the least movement that can. Cutting off outlying eigenvalues alone would leave many
+    small differences, which attackers who weigh all directions together (support vectors, pairs of columns) add up.
     """
     X = X.clone()
     rows = X[groups.rows]
@@ -69,8 +70,9 @@ def clip_covariances(X: Tensor, groups: Groups, rng: torch.Generator) -> Tensor:
             continue
         own, random = residuals[part], shuffled[part]
         values, turns = torch.linalg.eigh(own.T @ own / n)
-        limits = torch.linalg.eigvalsh(random.T @ random / n)
-        target = values.clamp(float(limits[0].clamp_min(0)), float(limits[-1]))
+        by_chance = torch.linalg.eigvalsh(random.T @ random / n)
+        kept = ((by_chance - 1).square().sum() / (values - 1).square().sum().clamp_min(1e-12)).sqrt().clamp(max=1)
+        target = (1 + kept * (values - 1)).clamp(float(by_chance[0]), float(by_chance[-1]))
         stretch = torch.where(values > 1e-6, (target / values.clamp_min(1e-6)).sqrt(), 1.0)
         X[members] = means[number] + ((own @ turns) * stretch) @ turns.T * root @ axes.T
     return X

@@ -34,8 +34,7 @@ class RemovalConfig(Settings):
     step: float = Field(0.5, gt=0, le=1)
     """How far a round goes towards the common shape."""
     clip_every: int = Field(10, ge=1)
-    """Rounds between two passes over the means; one more ends the work. Covariances are not clipped again: each pass
-    would cut off a little more noise."""
+    """Rounds between two passes of clipping; one more ends the work."""
     natural: float = Field(1.0, ge=0, le=1)
     """Geometry of the slices: 1 rotates the matrix as it is, 0 as whitened. Clipping looks at all directions alike."""
 
@@ -54,25 +53,23 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
     def grouped(number: int) -> Groups:
         return fixed[number] or Groups.by_rank(targets[number], rng)
 
-    def clip(X: Tensor, covariances: bool) -> Tensor:
+    def clip(X: Tensor) -> Tensor:
         for width in _widths(space.dimensions):
             for number, target in enumerate(targets):
                 groups = grouped(number)
                 leading = clip_means(X[:, :width], groups, mean_basis(target, groups), rng)
-                if covariances:
-                    leading = clip_covariances(leading, groups, rng)
-                X = torch.cat([leading, X[:, width:]], dim=1)
+                X = torch.cat([clip_covariances(leading, groups, rng), X[:, width:]], dim=1)
         return X
 
     with progress(f"Removing {label}", config.clips + config.rounds) as tick:
         for _ in range(config.clips):
-            X = clip(X, covariances=True)
+            X = clip(X)
             tick()
         for number in range(config.rounds):
             for which, transport in enumerate(slices):
                 X = transport.round(X * scale, grouped(which), rng) / scale
             if (number + 1) % config.clip_every == 0 or number + 1 == config.rounds:
-                X = clip(X, covariances=False)
+                X = clip(X)
             tick()
     return space.decode(X)
 

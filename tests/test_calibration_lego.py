@@ -78,7 +78,7 @@ def test_noise_is_left_alone() -> None:
     """On labels that say nothing, next to nothing moves, and repeating does not add up."""
     U, labels = noise(3000, 16), torch.randint(0, 3, (3000,), generator=torch_rng(1, "labels"))
     target = Target.of(Attribute("a", "categorical", labels.numpy(), ("x", "y", "z")))
-    moved = (remove(U, [target], RemovalConfig(rounds=60), 0, "a") - U).norm() / U.norm()
+    moved = (remove(U, [target], RemovalConfig.model_validate({"rounds": 60}), 0, "a") - U).norm() / U.norm()
     assert float(moved) < 0.05
 
 

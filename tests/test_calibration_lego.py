@@ -119,15 +119,16 @@ def test_covariances_come_within_what_random_groups_show() -> None:
 
 
 def test_the_label_free_map_is_a_function_of_the_row() -> None:
-    planted = plant("linear", 1500, 8, 0.85)
-    U = torch.from_numpy(planted.embeddings)
-    made = calibrator("lego", label_free=True, flow_rounds=4).calibrate(U, planted.attribute)
+    planted = plant("linear", 3000, 8, 0.85)
+    known, unseen = np.arange(1500), np.arange(1500, 3000)
+    everybody = torch.from_numpy(planted.embeddings)
+    U = everybody[known]
+    made = calibrator("lego", label_free=True, flow_rounds=4).calibrate(U, planted.attribute.take(known))
     again = Flow.from_tensors(made.tensors)(U[:10])
     assert torch.allclose(again, made.calibrated[:10], atol=1e-4)
     # And it protects users it never saw.
-    unseen = plant("linear", 1500, 8, 0.85, seed=0)
-    served = calibrator("lego").transform([made], torch.from_numpy(unseen.embeddings))
-    assert read(served, unseen.attribute.values) < 0.56
+    served = calibrator("lego").transform([made], everybody[unseen])
+    assert read(served, planted.attribute.values[unseen]) < 0.56
 
 
 def test_users_without_a_label_move_by_the_map() -> None:
@@ -182,3 +183,22 @@ class TestComposed:
         made = calibrator("lego", rounds=2, flow_rounds=0).calibrate(U, attribute)
         assert torch.equal(combiner("composed").combine(U, [made], [attribute]), made.calibrated)
         assert torch.equal(combiner("composed").combine(U, [], []), U)
+
+    def test_the_radius_holds_for_the_release_and_users_without_a_label_are_moved_for_it(self) -> None:
+        first, second = plant("linear", 600, 4, 0.9, seed=1), plant("linear", 600, 4, 0.8, seed=2)
+        U = torch.from_numpy(np.concatenate([first.embeddings, second.embeddings], axis=1))
+        holes = second.attribute.values.copy()
+        holes[::2] = -1
+        attributes = [
+            Attribute("a", "categorical", first.attribute.values, first.attribute.classes),
+            Attribute("b", "categorical", holes, second.attribute.classes),
+        ]
+        for radius in (None, 0.05):
+            method = calibrator("lego", rounds=2, flow_rounds=0, radius=radius)
+            made = [method.calibrate(U, attribute) for attribute in attributes]
+            release = combiner("composed", rounds=2).combine(U, made, attributes)
+            if radius is None:
+                # Erased for those without the label: the rows they are served no longer show it.
+                assert read(release[::2, 4:], second.attribute.values[::2]) < 0.65
+            else:
+                assert bool(((release - U).norm(dim=1) <= 1.001 * radius * U.norm(dim=1)).all())

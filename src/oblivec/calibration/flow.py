@@ -97,7 +97,7 @@ def fit_flow(
     rng = torch_rng(seed, "flow", label, device=U.device)
     X, quiet = space.encode(U), 0
     for target in targets:
-        groups = Groups.by_class(target) if target.n_classes else Groups.by_rank(target, rng)
+        groups = Groups.of(target, rng)
         found = standing_out(flow.erase(X), groups, mean_basis(target, groups), rng)
         flow.erased = torch.linalg.qr(torch.cat([flow.erased, found], dim=1))[0]
     X = flow.erase(X)

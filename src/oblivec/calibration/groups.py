@@ -30,6 +30,10 @@ class Groups:
     """Rows of each group; every labelled user is in one."""
 
     @classmethod
+    def of(cls, target: Target, rng: torch.Generator) -> Groups:
+        return cls.by_class(target) if target.n_classes else cls.by_rank(target, rng)
+
+    @classmethod
     def by_class(cls, target: Target) -> Groups:
         parts = [target.rows[target.labels == code] for code in range(target.n_classes)]
         return cls(tuple(rows for rows in parts if len(rows)))

@@ -53,7 +53,8 @@ class LegoCalibrator(Calibrator):
         place = resolve_device(device)
         target = Target.of(attribute, place)
         check(U, attribute, target)
-        facts: dict[str, Any] = {"notes": notes(target, U.shape[1]), "label_free": self.config.label_free}
+        facts: dict[str, Any] = {"notes": notes(target, U.shape[1]), "label_free": self.config.label_free,
+                                 "radius": self.config.radius, "radius_in": self.config.radius_in}
         original = U.detach().float().to(place)
         if target.is_constant:
             flow, _ = fit_flow(original, [], self.config, seed, attribute.name)
@@ -69,7 +70,7 @@ class LegoCalibrator(Calibrator):
             if missing:
                 facts["notes"].append(f"{missing} users without a label were moved by the label-free map, which "
                                       "protects them less against attackers who know some of their labels")
-        calibrated = within(calibrated, original, self.config, items)
+        calibrated = within(calibrated, original, items, self.config.radius, self.config.radius_in)
         facts["moved"] = round(float((calibrated - original).norm() / original.norm().clamp_min(1e-30)), 6)
         return Calibration(attribute.name, self.name, calibrated.to(U.device), flow.tensors(), facts)
 
@@ -80,15 +81,15 @@ class LegoCalibrator(Calibrator):
         return U_new
 
 
-def within(U: Tensor, original: Tensor, config: LegoConfig, items: Tensor | None) -> Tensor:
+def within(U: Tensor, original: Tensor, items: Tensor | None, radius: float | None, radius_in: str) -> Tensor:
     """U with nobody further from the original than the radius."""
-    if config.radius is None:
+    if radius is None:
         return U
     change = U - original
-    if config.radius_in == "scores" and items is not None:
+    if radius_in == "scores" and items is not None:
         gram = items.float().to(U.device)
         gram = gram.T @ gram
         length, limit = ((rows @ gram * rows).sum(1, keepdim=True).clamp_min(0).sqrt() for rows in (change, original))
     else:
         length, limit = (rows.norm(dim=1, keepdim=True) for rows in (change, original))
-    return original + change * (config.radius * limit / length.clamp_min(1e-30)).clamp(max=1)
+    return original + change * (radius * limit / length.clamp_min(1e-30)).clamp(max=1)

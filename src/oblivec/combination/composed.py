@@ -16,7 +16,8 @@ from pydantic import Field
 from torch import Tensor
 
 from oblivec.calibration.base import Calibration
-from oblivec.calibration.flow import FlowConfig, fit_flow
+from oblivec.calibration.flow import Flow, FlowConfig, fit_flow
+from oblivec.calibration.lego import within
 from oblivec.calibration.removal import RemovalConfig, remove
 from oblivec.combination.base import Combiner, CombinerConfig, register
 from oblivec.datasets.attributes import Attribute
@@ -47,7 +48,6 @@ class Composed(Combiner):
         seed: int = 0,
         device: torch.device | str = "cpu",
     ) -> Tensor:
-        del items
         if len(calibrations) < 2:
             return calibrations[0].calibrated.clone() if calibrations else U
         place = resolve_device(device)
@@ -57,6 +57,13 @@ class Composed(Combiner):
         if all(calibration.facts.get("label_free") for calibration in calibrations):
             return fit_flow(original, targets, self.config, seed, label)[1].to(U.device)
         # Start from the calibration that moved furthest: what is left to do for its attribute is least.
-        start = max((calibration.calibrated.to(place) for calibration in calibrations),
-                    key=lambda calibrated: float((calibrated - original).norm()))
-        return remove(start, targets, self.config, seed, label).to(U.device)
+        furthest = max(calibrations, key=lambda one: float((one.calibrated.to(place) - original).norm()))
+        start = furthest.calibrated.to(place)
+        for calibration, target in zip(calibrations, targets, strict=True):
+            # Users without this label are not moved for it below: its label-free map moves them.
+            unlabelled = torch.ones(len(U), dtype=torch.bool, device=place).index_fill(0, target.rows, False)
+            if unlabelled.any() and calibration is not furthest:
+                start = torch.where(unlabelled[:, None], Flow.from_tensors(calibration.tensors, place)(start), start)
+        release = remove(start, targets, self.config, seed, label)
+        bound = furthest.facts
+        return within(release, original, items, bound.get("radius"), bound.get("radius_in", "rows")).to(U.device)

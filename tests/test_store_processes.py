@@ -68,7 +68,16 @@ def test_a_run_killed_at_any_instant_resumes(processes: ForkServerContext, tmp_p
     assert len(last_changes(Store(path)).items() - finished.items()) == 3
 
 
-def test_two_writers_of_the_same_entries_are_both_content(processes: ForkServerContext, tmp_path: Path) -> None:
+@pytest.mark.parametrize("damaged", [False, True], ids=["absent", "damaged"])
+def test_two_writers_of_the_same_entries_are_both_content(
+    processes: ForkServerContext, tmp_path: Path, damaged: bool
+) -> None:
+    if damaged:
+        store = Store(tmp_path / "store")
+        for number in range(60):
+            store.put(*calibration(number, rows=2000), 0.1)
+        for entry in store.entries():
+            entry.tensor_file.write_bytes(b"cut short")
     start = processes.Barrier(3)
     writers = [
         processes.Process(target=store_helpers.write_same, args=(tmp_path / "store", 60, start)) for _ in range(2)

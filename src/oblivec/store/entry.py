@@ -13,7 +13,7 @@ from torch import Tensor
 from oblivec.errors import BadInput, StoreDamaged
 from oblivec.files.atomic import atomic_path
 from oblivec.files.tensors import save_tensors
-from oblivec.files.write_once import added_directory, directory_bytes, remove_directory
+from oblivec.files.write_once import added_directory, directory_bytes
 from oblivec.store.keys import file_hash, matrix_hash
 from oblivec.store.lineage import EntryKind, Lineage
 from oblivec.store.manifest import MANIFEST_FILE, Manifest, damaged, new_manifest, read_manifest, write_manifest
@@ -59,6 +59,11 @@ class Entry:
             pass
         return False
 
+    @property
+    def is_damaged(self) -> bool:
+        """Whether it is there and does not look whole. Asked in this order: one that appears meanwhile is whole."""
+        return not self.is_absent and not self.is_there()
+
     def manifest(self) -> Manifest:
         return read_manifest(self.manifest_file, self.key)
 
@@ -74,12 +79,10 @@ class Entry:
         self, lineage: Lineage, tensors: Mapping[str, Tensor], shape: tuple[int, int], facts: Mapping[str, Any],
         seconds: float,
     ) -> None:
-        """Put the entry on disk in one step. An entry that is whole stays; a damaged one makes room."""
+        """Put the entry on disk in one step. One that is there stays."""
         if self.is_there():
             self.touch()
             return
-        if not self.is_absent:
-            remove_directory(self.path)
         tensors = _apart(tensors)
         with added_directory(self.path) as temporary:
             with atomic_path(temporary / self.tensor_file.name, mode=0o600) as file:

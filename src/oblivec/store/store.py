@@ -7,7 +7,8 @@
 
 Entries appear whole by one rename and are never changed, so readers need no lock. A writer shares `.lock` while it
 writes and `gc` holds it alone; the system frees it when its holder dies. Hence, when `gc` has it, nobody is writing,
-and every temporary directory is one that a killed run left behind.
+and every temporary directory is one that a killed run left behind. Writers who replace a damaged entry take turns by
+`.mend`.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from oblivec.calibration.base import Calibration
 from oblivec.errors import BadInput
 from oblivec.files.atomic import write_json, writing
 from oblivec.files.locks import locked
-from oblivec.files.write_once import TEMPORARY, flush_directory, private_directory
+from oblivec.files.write_once import TEMPORARY, flush_directory, private_directory, remove_directory
 from oblivec.store.entry import Entry
 from oblivec.store.lineage import KINDS, SCHEMA, EntryKind, Lineage
 from oblivec.store.manifest import Manifest
 
-STORE_FILE, LOCK_FILE = "store.json", ".lock"
+STORE_FILE, LOCK_FILE, MEND_FILE = "store.json", ".lock", ".mend"
 _STORE = {"store": "oblivec", "schema": SCHEMA}
 _TENSORS = "tensors/"
 
@@ -146,9 +147,18 @@ class Store:
         if lineage.kind != kind:
             raise ValueError(f"the lineage of a {lineage.kind} is not that of a {kind}")
         key = lineage.key
+        entry = self._entry(kind, key)
         with locked(self.path / LOCK_FILE, exclusive=False):
-            self._entry(kind, key).write(lineage, tensors, (shape[0], shape[1]), facts, seconds)
+            if entry.is_damaged:
+                self._make_room(entry)
+            entry.write(lineage, tensors, (shape[0], shape[1]), facts, seconds)
         return key
+
+    def _make_room(self, entry: Entry) -> None:
+        """One writer at a time: the second finds what the first has written instead, and must not take that away."""
+        with locked(self.path / MEND_FILE, exclusive=True):
+            if entry.is_damaged:
+                remove_directory(entry.path)
 
     def _children(self, kind: EntryKind) -> Iterator[Path]:
         yield from self._listed(self.path / f"{kind}s")

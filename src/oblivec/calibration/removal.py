@@ -12,9 +12,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from oblivec.calibration.clipping import clip_covariances, clip_means
+from oblivec.calibration.cells import even_cells
+from oblivec.calibration.clipping import clip_covariances, clip_means, clip_pairs, clip_variances
 from oblivec.calibration.configured import Settings
 from oblivec.calibration.groups import Groups, mean_basis
+from oblivec.calibration.neighbourhoods import neighbourhood_round
 from oblivec.calibration.slices import Slices
 from oblivec.calibration.space import Space
 from oblivec.console import progress
@@ -35,6 +37,8 @@ class RemovalConfig(Settings):
     """How far a round goes towards the common shape."""
     clip_every: int = Field(10, ge=1)
     """Rounds between two passes of clipping; one more ends the work."""
+    endings: int = Field(3, ge=0)
+    """Passes over neighbourhoods and clipping, in turn, after the last round."""
     natural: float = Field(1.0, ge=0, le=1)
     """Geometry of the slices: 1 rotates the matrix as it is, 0 as whitened. Clipping looks at all directions alike."""
 
@@ -46,7 +50,8 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
     if space.dimensions == 0 or not targets:
         return U.clone()
     rng = torch_rng(seed, "removal", label, device=U.device)
-    X, scale = space.encode(U), space.scales(config.natural)
+    X, scale, columns = space.encode(U), space.scales(config.natural), space.columns
+    back = torch.linalg.pinv(columns)
     slices = [Slices(config.step) for _ in targets]
     fixed = [Groups.by_class(target) if target.n_classes else None for target in targets]
 
@@ -54,14 +59,18 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
         return fixed[number] or Groups.by_rank(targets[number], rng)
 
     def clip(X: Tensor) -> Tensor:
-        for width in _widths(space.dimensions):
+        for width in reversed(_widths(space.dimensions)):
             for number, target in enumerate(targets):
                 groups = grouped(number)
                 leading = clip_means(X[:, :width], groups, mean_basis(target, groups), rng)
-                X = torch.cat([clip_covariances(leading, groups, rng), X[:, width:]], dim=1)
-        return X
+                leading = clip_variances(clip_covariances(leading, groups, rng), groups)
+                X = torch.cat([leading, X[:, width:]], dim=1)
+        seen = X @ columns
+        for number in range(len(targets)):
+            seen = clip_pairs(seen, grouped(number))
+        return X + (seen - X @ columns) @ back
 
-    with progress(f"Removing {label}", config.clips + config.rounds) as tick:
+    with progress(f"Removing {label}", config.clips + config.rounds + config.endings) as tick:
         for _ in range(config.clips):
             X = clip(X)
             tick()
@@ -70,6 +79,16 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
                 X = transport.round(X * scale, grouped(which), rng) / scale
             if (number + 1) % config.clip_every == 0 or number + 1 == config.rounds:
                 X = clip(X)
+            tick()
+        for number in range(config.endings):
+            if number + 1 == config.endings:  # what steps that move everybody a little could not do
+                for which in range(len(targets)):
+                    X = even_cells(X * scale, grouped(which), rng) / scale
+            for geometry, inverse in ((torch.diag(scale), torch.diag(1 / scale)), (columns, back)):
+                seen = X @ geometry
+                groups = [grouped(number) for number in range(len(targets))]
+                X = X + (neighbourhood_round(seen, groups, rng) - seen) @ inverse
+            X = clip(X)
             tick()
     return space.decode(X)
 

@@ -61,6 +61,14 @@ class Space:
             features = features[:, :-1] * (features[:, -1:].exp() * self.typical)
         return features @ self.basis.T + self.offset
 
+    @property
+    def columns(self) -> Tensor:
+        """Maps coordinates to columns of the matrix, each with unit variance: as attackers see it who scale columns."""
+        columns = self.spread[:, None] * self.directions.T
+        if not self.typical:
+            columns = columns @ self.basis.T
+        return columns / columns.norm(dim=0).clamp_min(1e-12 * float(self.spread[0]))
+
     def scales(self, power: float) -> Tensor:
         """What to multiply coordinates with: 0 leaves every direction alike, 1 gives each its natural width."""
         scale = (self.spread / self.spread[0]) ** power

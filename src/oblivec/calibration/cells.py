@@ -1,0 +1,91 @@
+"""Bring the groups' shares in every region of the matrix to chance, by moving some users to another region.
+
+Where users form clusters and a group leans to some of them, no small movement helps: inside a cluster everybody's
+neighbourhood looks the same. Regions are cells of a k-means. Where the table of cells by groups differs from independence
+by more than chance, users drawn at random among those too many, rather near the border than far from it, are mirrored
+into the nearest cell that lacks their group.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from sklearn.cluster import KMeans
+from torch import Tensor
+
+from oblivec.calibration.groups import Groups
+
+CELLS = 32
+FEWEST_PER_CELL = 20
+"""Users for each cell: fewer users, fewer cells."""
+SIGNIFICANT = 4.0
+"""Standard deviations by which the table must differ from independence before anybody moves."""
+AT_THE_BORDER = 0.02
+"""How near the border between two cells, as a share of their distance, users are all as likely to be moved."""
+LARGEST_SAMPLE = 20_000
+"""Users the cells are made from."""
+
+
+def even_cells(X: Tensor, groups: Groups, rng: torch.Generator) -> Tensor:
+    """X with users moved between cells until the groups are spread over them as random groups would be."""
+    rows = groups.rows
+    count = min(CELLS, len(rows) // FEWEST_PER_CELL)
+    if count < 2 or len(groups.members) < 2:
+        return X
+    centres, cell = _cells(X[rows], count, rng)
+    table = np.zeros((count, len(groups.members)))
+    np.add.at(table, (cell.cpu().numpy(), groups.number.cpu().numpy()), 1)
+    wanted = _by_chance(table)
+    if wanted is None:
+        return X
+    distances = torch.cdist(centres, centres).cpu().numpy()
+    X = X.clone()
+    for group in range(table.shape[1]):
+        surplus = np.rint(table[:, group] - wanted[:, group]).astype(int)
+        for source, target, users in _shortest_moves(surplus, distances):
+            inside = torch.nonzero((groups.number == group) & (cell == source))[:, 0]
+            way = centres[target] - centres[source]
+            middle = (centres[target] + centres[source]) / 2
+            beyond = (X[rows[inside]] - middle) @ way / way.square().sum()  # -1/2 at the source, 0 half-way
+            likely = 1 / (beyond.abs() + AT_THE_BORDER)
+            chosen = torch.multinomial(likely.to(rng.device), users, generator=rng).to(inside.device)
+            X[rows[inside[chosen]]] -= 2 * beyond[chosen, None] * way
+            cell[inside[chosen]] = target
+    return X
+
+
+def _cells(rows: Tensor, count: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Centres, and everybody's nearest."""
+    sample = rows[torch.randperm(len(rows), generator=rng, device=rng.device)[:LARGEST_SAMPLE].to(rows.device)]
+    seed = int(torch.randint(2**31 - 1, (), generator=rng, device=rng.device))
+    fitted = KMeans(count, n_init=1, random_state=seed).fit(sample.cpu().numpy())
+    centres = torch.as_tensor(fitted.cluster_centers_, dtype=rows.dtype, device=rows.device)
+    return centres, torch.cat([torch.cdist(part, centres).argmin(1) for part in rows.split(65_536)])
+
+
+def _by_chance(table: np.ndarray) -> np.ndarray | None:
+    """The table with its difference from independence shortened to what chance gives; None when it is no longer."""
+    expected = table.sum(1, keepdims=True) * table.sum(0) / table.sum()
+    difference = table - expected
+    squared = float((difference**2 / np.maximum(expected, 1e-12)).sum())
+    freedom = (table.shape[0] - 1) * (table.shape[1] - 1)
+    if squared < freedom + SIGNIFICANT * math.sqrt(2 * freedom):
+        return None
+    return expected + difference * math.sqrt(freedom / squared)
+
+
+def _shortest_moves(surplus: np.ndarray, distances: np.ndarray) -> list[tuple[int, int, int]]:
+    """(from, to, users), the nearest pairs of cells first, until nothing is left over or nothing is lacking."""
+    left = surplus.copy()
+    sources, targets = np.flatnonzero(left > 0), np.flatnonzero(left < 0)
+    pairs = sorted(((distances[a, b], a, b) for a in sources for b in targets))
+    moves = []
+    for _, a, b in pairs:
+        users = min(left[a], -left[b])
+        if users > 0:
+            left[a] -= users
+            left[b] += users
+            moves.append((int(a), int(b), int(users)))
+    return moves

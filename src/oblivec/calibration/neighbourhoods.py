@@ -1,0 +1,143 @@
+"""Bring neighbourhoods to chance: whether a user's nearest users share its group more often than random groups would.
+
+Means, covariances and random axes say nothing about which users lie side by side. Here every user looks at its nearest
+users, weighed by a Gaussian as wide as its own neighbourhood, and moves a little along the gradient of its own group's
+share among them: by the step that, to first order, takes the group's mean share to what chance gives. Both sides of a
+pair move, so each goes half of the way. The groups' means stay where they are; `clipping` has put them at chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from oblivec.calibration.groups import Groups
+
+NEAREST = 128
+"""Users a neighbourhood holds."""
+WIDTH_AT = 30
+"""The Gaussians' width is the distance to the user at this rank ..."""
+SHARPNESS = (6.0, 1.0)
+"""... where a user weighs exp(-SHARPNESS) of one at no distance: from the ten nearest users to all of them."""
+RIDGE = 0.3
+"""Of the steepness: shares at two scales hang together, and what sets them apart is noisy."""
+LONGEST = 0.04
+"""How far a group may move in a round, as a share of its neighbourhoods' width: beyond, gradients have turned."""
+REFERENCES = 8192
+"""Users among whom neighbours are sought, drawn anew in every round: all of them up to here, so work is linear in N."""
+CHUNK = 1024
+NULL_DRAWS = 4
+FEWEST = 8
+"""Users a group needs before it moves."""
+SWEEPS = 3
+"""Passes over the attributes that take the groups' mean move out of everybody's."""
+
+
+def neighbourhood_round(X: Tensor, attributes: Sequence[Groups], rng: torch.Generator) -> Tensor:
+    """X after one step for all attributes together; X itself where no share stands out from chance."""
+    codes = [_codes(groups, len(X)) for groups in attributes]
+    views = [_Shares(code, rng, X) for code in codes]
+    for rows, nearest, width, weight, ways in _neighbourhoods(X, rng):
+        for view in views:
+            view.look(rows, nearest, width, weight, ways)
+    move = torch.stack([view.move() for view in views]).sum(0)
+    for _ in range(SWEEPS):
+        for code, groups in zip(codes, attributes, strict=True):
+            labelled = code >= 0
+            move[labelled] -= _group_means(move[labelled], code[labelled], len(groups.members))[code[labelled]]
+    return X + move
+
+
+def _neighbourhoods(X: Tensor, rng: torch.Generator) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor, Tensor]]:
+    """By chunks of users: their rows, their nearest users' rows, the weights of these at every scale, and the way to
+    them, such that the gradient of a weight's logarithm is its sharpness times the way less its mean."""
+    n = len(X)
+    references = torch.randperm(n, generator=rng, device=rng.device)[:REFERENCES].to(X.device)
+    there = X[references]
+    lengths = there.square().sum(1)
+    sharpness = X.new_tensor(SHARPNESS)[:, None]
+    count = min(NEAREST, len(references) - 1)
+    for rows in torch.arange(n, device=X.device).split(CHUNK):
+        here = X[rows]
+        squares = lengths - 2 * here @ there.T + here.square().sum(1, keepdim=True)
+        squares.masked_fill_(references == rows[:, None], float("inf"))
+        near, index = squares.topk(count, largest=False)
+        width = near[:, min(WIDTH_AT, count - 1), None].clamp_min(1e-12)
+        weight = torch.softmax(-sharpness * (near.clamp_min(0) / width)[:, None], dim=2)
+        yield rows, references[index], width[:, 0], weight, (there[index] - here[:, None]) * (2 / width)[..., None]
+
+
+@dataclass
+class _Shares:
+    """One attribute: every user's share of its own group among its nearest, how it changes, and what chance gives."""
+
+    code: Tensor
+    rng: torch.Generator
+    X: Tensor
+
+    def __post_init__(self) -> None:
+        labelled = torch.nonzero(self.code >= 0)[:, 0]
+        self.permuted = []
+        for _ in range(NULL_DRAWS):
+            order = torch.randperm(len(labelled), generator=self.rng, device=self.rng.device).to(self.code.device)
+            self.permuted.append(self.code.index_copy(0, labelled, self.code[labelled[order]]))
+        users, dimensions = self.X.shape
+        self.share = self.X.new_zeros(users, len(SHARPNESS))
+        self.width = self.X.new_zeros(users)
+        self.by_chance = self.X.new_zeros(NULL_DRAWS, users, len(SHARPNESS))
+        self.gradient = self.X.new_zeros(users, len(SHARPNESS), dimensions)
+
+    def look(self, rows: Tensor, nearest: Tensor, width: Tensor, weight: Tensor, ways: Tensor) -> None:
+        self.width[rows] = width
+        weight = weight * (self.code[nearest] >= 0)[:, None]
+        weight = weight / weight.sum(2, keepdim=True).clamp_min(1e-30)
+        same = (self.code[nearest] == self.code[rows, None]).float()
+        share = torch.bmm(weight, same[..., None])
+        self.share[rows] = share[..., 0]
+        sharpness = self.X.new_tensor(SHARPNESS)[:, None]
+        self.gradient[rows] = sharpness * torch.bmm(weight * (same[:, None] - share), ways)
+        for draw, code in enumerate(self.permuted):
+            alike = (code[nearest] == code[rows, None]).float()
+            self.by_chance[draw, rows] = torch.bmm(weight, alike[..., None])[..., 0]
+
+    def move(self) -> Tensor:
+        """Against the gradients: a Newton step to the expected shares, for what of the excess is more than noise."""
+        labelled = self.code >= 0
+        code = self.code[labelled]
+        sizes = torch.bincount(code).float()[:, None]
+        expected = (sizes - 1) / max(len(code) - 1, 1)
+        excess = _group_means(self.share[labelled], code, len(sizes)) - expected
+        binomial = (expected * (1 - expected) / sizes).sqrt().clamp_min(1e-12)
+        large = sizes[:, 0] >= FEWEST
+        if not large.any():
+            return torch.zeros_like(self.X)
+        drawn = [_group_means(null[one >= 0], one[one >= 0], len(sizes)) - expected
+                 for null, one in zip(self.by_chance, self.permuted, strict=True)]
+        noise = binomial * (torch.stack(drawn) / binomial)[:, large].square().mean((0, 1)).sqrt()  # pooled over groups
+        trusted = excess * (1 - noise / excess.abs().clamp_min(1e-12)).clamp_min(0) * large[:, None]
+        gradient = self.gradient[labelled]
+        steepness = _group_means(gradient @ gradient.mT, code, len(sizes))
+        scale = steepness.diagonal(dim1=1, dim2=2).clamp_min(1e-30).rsqrt()  # steepness differs by scale
+        normal = steepness * scale[:, :, None] * scale[:, None, :] + RIDGE * torch.eye(len(SHARPNESS), device=code.device)
+        step = torch.linalg.solve(normal, (trusted * scale)[..., None])[..., 0] * scale
+        move = -0.5 * torch.bmm(step[code][:, None], gradient)[:, 0]
+        length = _group_means(move.square().sum(1, keepdim=True), code, len(sizes)).sqrt()
+        allowed = LONGEST * _group_means(self.width[labelled, None], code, len(sizes)).sqrt()
+        move = move * (allowed / length.clamp_min(1e-30)).clamp(max=1)[code]
+        return torch.zeros_like(self.X).index_put((labelled,), move)
+
+
+def _codes(groups: Groups, n: int) -> Tensor:
+    """Everybody's group, -1 for those in none."""
+    code = torch.full((n,), -1, dtype=torch.long, device=groups.rows.device)
+    code[groups.rows] = groups.number
+    return code
+
+
+def _group_means(values: Tensor, code: Tensor, groups: int) -> Tensor:
+    sums = values.new_zeros(groups, *values.shape[1:]).index_add_(0, code, values)
+    sizes = torch.bincount(code, minlength=groups).clamp_min(1)
+    return sums / sizes.reshape(-1, *[1] * (values.dim() - 1))

@@ -73,7 +73,7 @@ def test_foreign_matrices_are_measured_and_shown(
 def test_limits_are_two_sided_for_classes_and_one_sided_for_numbers() -> None:
     def figures(chance: float, *scores: float) -> dict[str, Any]:
         read = {"a": {"chance": chance, "n": 9, "verdict": "at_chance",
-                      "attackers": dict(zip(("linear", "pairs", "svm"), scores, strict=True))}}
+                      "attackers": dict(zip(("linear", "boosting", "svm"), scores, strict=True))}}
         cell = {"attacks": {"embeddings": read, "before": read}, "neighbours": 0.5, "moved": 0.1, "seconds": {},
                 "cell_seconds": 1.0}
         return foreign_matrices._figures(cell)["attributes"]["a"]

@@ -13,6 +13,7 @@ from scipy.sparse import issparse
 
 from oblivec.attacks import (  # noqa: F401  (registration)
     bayes,
+    gaussian,
     kernel,
     lightgbm_trees,
     linear,

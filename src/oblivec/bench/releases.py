@@ -22,13 +22,13 @@ from oblivec.metrics import Ranking, rank_test_items
 from oblivec.metrics.neighbours import neighbour_overlap
 from oblivec.recommenders import Recommender
 
-UNTOUCHED = ("pairs", "neighbours", "boosting")
-"""Kinds of the panel that no method was tuned against, in any form."""
+UNTOUCHED = ("paper", "boosting", "lightgbm")
+"""Kinds that no method was tuned against, in any form."""
 OUTSIDE = tuple(
-    name for name in ("svm", "xgboost", "lightgbm")
+    name for name in ("svm", "gaussian", "xgboost", "lightgbm")
     if REGISTRY[name].needs is None or find_spec(str(REGISTRY[name].needs)) is not None
 )
-"""Kinds added after all tuning was over, as far as their libraries are installed."""
+"""Kinds beside the panel, as far as their libraries are installed. `gaussian` was added after all tuning was over."""
 LIST_LENGTH = 10
 _RANKS = "0123456789a"
 

@@ -61,7 +61,7 @@ def show_targets(result: Mapping[str, Any]) -> None:
          words[row["reached"]])
         for row in result["targets"]
     ]
-    caption = f"untouched by tuning: {', '.join(UNTOUCHED)}; outside, added after tuning: {', '.join(OUTSIDE)}"
+    caption = f"untouched by tuning: {', '.join(UNTOUCHED)}; beside the panel: {', '.join(OUTSIDE)}"
     show_table("Targets", ("", "what", "limit", "figure", "cells", ""), rows, caption)
 
 

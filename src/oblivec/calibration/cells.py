@@ -1,9 +1,9 @@
 """Bring the groups' shares in every region of the matrix to chance, by moving some users to another region.
 
 Where users form clusters and a group leans to some of them, no small movement helps: inside a cluster everybody's
-neighbourhood looks the same. Regions are cells of a k-means. Where the table of cells by groups differs from independence
-by more than chance, users drawn at random among those too many, rather near the border than far from it, are mirrored
-into the nearest cell that lacks their group.
+neighbourhood looks the same. Regions are cells of a k-means. Where the table of cells by groups differs from
+independence by more than chance, users drawn at random among those too many, rather near the border than far from it,
+are mirrored into the nearest cell that lacks their group.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _cells(rows: Tensor, count: int, rng: torch.Generator) -> tuple[Tensor, Tens
     """Centres, and everybody's nearest."""
     sample = rows[torch.randperm(len(rows), generator=rng, device=rng.device)[:LARGEST_SAMPLE].to(rows.device)]
     seed = int(torch.randint(2**31 - 1, (), generator=rng, device=rng.device))
-    fitted = KMeans(count, n_init=1, random_state=seed).fit(sample.cpu().numpy())
+    fitted = KMeans(count, n_init="auto", random_state=seed).fit(sample.cpu().numpy())
     centres = torch.as_tensor(fitted.cluster_centers_, dtype=rows.dtype, device=rows.device)
     return centres, torch.cat([torch.cdist(part, centres).argmin(1) for part in rows.split(65_536)])
 
@@ -80,7 +80,7 @@ def _shortest_moves(surplus: np.ndarray, distances: np.ndarray) -> list[tuple[in
     """(from, to, users), the nearest pairs of cells first, until nothing is left over or nothing is lacking."""
     left = surplus.copy()
     sources, targets = np.flatnonzero(left > 0), np.flatnonzero(left < 0)
-    pairs = sorted(((distances[a, b], a, b) for a in sources for b in targets))
+    pairs = sorted((distances[a, b], a, b) for a in sources for b in targets)
     moves = []
     for _, a, b in pairs:
         users = min(left[a], -left[b])

@@ -121,7 +121,8 @@ class _Shares:
         gradient = self.gradient[labelled]
         steepness = _group_means(gradient @ gradient.mT, code, len(sizes))
         scale = steepness.diagonal(dim1=1, dim2=2).clamp_min(1e-30).rsqrt()  # steepness differs by scale
-        normal = steepness * scale[:, :, None] * scale[:, None, :] + RIDGE * torch.eye(len(SHARPNESS), device=code.device)
+        normal = steepness * scale[:, :, None] * scale[:, None, :]
+        normal = normal + RIDGE * torch.eye(len(SHARPNESS), device=code.device)
         step = torch.linalg.solve(normal, (trusted * scale)[..., None])[..., 0] * scale
         move = -0.5 * torch.bmm(step[code][:, None], gradient)[:, 0]
         length = _group_means(move.square().sum(1, keepdim=True), code, len(sizes)).sqrt()

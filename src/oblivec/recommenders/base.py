@@ -25,6 +25,10 @@ from oblivec.errors import BadInput, OblivecError
 Tensors = dict[str, Tensor]
 Watcher = Callable[[int, "Recommender"], None]
 """Called after each epoch with its number and the model as it then stands."""
+Pressure = Callable[[Tensor, Tensor], Tensor]
+"""Called in each training step with the numbers of the batch's users and their rows, detached: what the model is about
+to score with. Returns what to add to the gradient of the loss with respect to those rows. Whoever applies it knows why;
+the recommender does not."""
 
 
 class RecommenderConfig(BaseModel):
@@ -50,6 +54,9 @@ class RecommenderConfig(BaseModel):
 
 class Trainer(ABC):
     """The loop of one model: the same protocol for a first fit and for a refit of the item side."""
+
+    pressure: Pressure | None = None
+    """Heeded by a first fit only: a refit leaves the users as they are."""
 
     @abstractmethod
     def epoch(self) -> float:
@@ -91,9 +98,10 @@ class Recommender(ABC):
     # --- training -------------------------------------------------------------------------------------------------
 
     def fit(
-        self, split: LeaveOneOut, *, seed: int = 0, device: torch.device | str = "auto", watch: Watcher | None = None
+        self, split: LeaveOneOut, *, seed: int = 0, device: torch.device | str = "auto", watch: Watcher | None = None,
+        pressure: Pressure | None = None,
     ) -> Self:
-        """Train on `split.train`. The test items are never looked at.
+        """Train on `split.train`. The test items are never looked at. `pressure` pushes on the users.
 
         On the CPU the same seed gives the same bits for the same number of threads; a GPU may add in another order.
         """
@@ -101,6 +109,7 @@ class Recommender(ABC):
             raise BadInput("the training set has no interactions; give at least one user with two")
         self.losses = []
         trainer = self._trainer(split, seed, _device(device))
+        trainer.pressure = pressure
         for epoch, _ in enumerate(self._run(trainer, self.config.epochs, f"Training {self.name}"), start=1):
             if watch is not None:
                 self.tensors = trainer.tensors()
@@ -189,6 +198,11 @@ class Recommender(ABC):
     @abstractmethod
     def _score(self, rows: Tensor) -> Tensor:
         """Scores of all items for B rows of the user matrix."""
+
+
+def under(pressure: Pressure, users: Tensor, rows: Tensor) -> Tensor:
+    """A term for the loss whose gradient with respect to `rows` is the pressure on them."""
+    return (rows * pressure(users, rows.detach())).sum()
 
 
 def _device(device: torch.device | str) -> torch.device:

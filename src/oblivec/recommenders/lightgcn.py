@@ -126,8 +126,10 @@ class _Fit(Trainer):
         apart = negative_rows - positive_rows
         margins = (user_rows * apart).sum(1)
         pull = (torch.sigmoid(margins) / len(users))[:, None]  # of the loss, with respect to the margins
-        to_items = pull * user_rows
-        slope = torch.zeros_like(final).index_add_(0, nodes, torch.cat([pull * apart, -to_items, to_items]))
+        to_users, to_items = pull * apart, pull * user_rows
+        if self.pressure is not None:
+            to_users = to_users + self.pressure(users, user_rows)
+        slope = torch.zeros_like(final).index_add_(0, nodes, torch.cat([to_users, -to_items, to_items]))
         times = torch.zeros_like(final[:, :1]).index_add_(0, nodes, torch.ones_like(pull).repeat(3, 1))
         gradient = self.graph.propagate(slope).addcmul_(self.table, times, value=self.config.l2 / len(users))
         return F.softplus(margins).mean(), gradient

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from oblivec.datasets.interactions import LeaveOneOut
 from oblivec.randomness import torch_rng
-from oblivec.recommenders.base import Recommender, RecommenderConfig, Tensors, Trainer
+from oblivec.recommenders.base import Recommender, RecommenderConfig, Tensors, Trainer, under
 from oblivec.recommenders.sampling import adam, batches
 
 _ENCODER = ("encoder.0.weight", "encoder.0.bias", "encoder.1.weight", "encoder.1.bias")
@@ -120,15 +120,19 @@ class _Fit(Trainer):
         self.steps += 1
         row, item = self.rows.of(users)
         kept = torch.rand(row.shape, generator=self.draws, device=row.device) >= self.config.dropout
-        codes = encode(self.values, row, item, len(users), kept / (1 - self.config.dropout))
-        mean, log_variance = codes.chunk(2, dim=1)
+        encoding = encode(self.values, row, item, len(users), kept / (1 - self.config.dropout))
+        mean, log_variance = encoding.chunk(2, dim=1)
         noise = torch.randn(mean.shape, generator=self.draws, device=mean.device)
-        logits = decode(self.values, mean + noise * torch.exp(log_variance / 2))
+        codes = mean + noise * torch.exp(log_variance / 2)
+        logits = decode(self.values, codes)
         kl = 0.5 * (log_variance.exp() + mean.square() - 1 - log_variance).sum(1).mean()
         weight = self.config.kl_weight * min(1.0, self.steps / max(self.anneal_steps, 1))
         loss = multinomial_loss(logits, row, item)
+        objective = loss + weight * kl
+        if self.pressure is not None:
+            objective = objective + under(self.pressure, users, codes)
         self.optimizer.zero_grad()
-        (loss + weight * kl).backward()
+        objective.backward()
         self.optimizer.step()
         return loss.detach()
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from oblivec.datasets.interactions import LeaveOneOut
 from oblivec.randomness import torch_rng
-from oblivec.recommenders.base import Recommender, RecommenderConfig, Tensors, Trainer
+from oblivec.recommenders.base import Recommender, RecommenderConfig, Tensors, Trainer, under
 from oblivec.recommenders.sampling import Pairs, adam, batches
 
 _SCORING_FLOATS = {"cpu": 2**20, "gpu": 2**24}
@@ -69,8 +69,11 @@ class _Fit(Trainer):
         logits = self._logits(user_rows, item_rows)
         loss = F.binary_cross_entropy_with_logits(logits, labels)
         norms = user_rows.square().sum() + item_rows.square().sum()
+        objective = loss + self.config.l2 / 2 * norms / len(users)
+        if self.pressure is not None:
+            objective = objective + under(self.pressure, users, user_rows)
         self.optimizer.zero_grad()
-        (loss + self.config.l2 / 2 * norms / len(users)).backward()
+        objective.backward()
         self.optimizer.step()
         return loss.detach()
 

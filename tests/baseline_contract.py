@@ -79,6 +79,9 @@ class ReleaseBaselineContract:
         assert torch.isfinite(protected.release).all()
         json.dumps(protected.facts, allow_nan=False)
 
+    def test_a_single_user_is_survived(self) -> None:
+        assert torch.isfinite(self.make().protect(noise(1, 3), [categorical("a", ["x"])]).release).all()
+
     @pytest.mark.parametrize("attribute", [categorical("a", [None] * 40), continuous("a", np.full(40, np.nan))])
     def test_an_attribute_without_labels_is_refused(self, attribute: Attribute) -> None:
         with pytest.raises(BadInput, match="attribute a: every label is missing"):

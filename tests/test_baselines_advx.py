@@ -21,6 +21,7 @@ from oblivec.errors import BadInput
 from oblivec.metrics import rank_test_items
 from oblivec.randomness import numpy_rng
 from oblivec.recommenders import recommender
+from oblivec.recommenders.dot_product import dot_product
 from recommender_contract import two_tastes
 
 TINY: dict[str, dict[str, Any]] = {
@@ -99,7 +100,7 @@ def test_a_constant_attribute_puts_no_pressure() -> None:
 
 
 def test_every_class_weighs_the_same() -> None:
-    """Copies of the users of one class change neither the loss nor the pull on that class as a whole."""
+    """Copies of the users of one class do not change the loss."""
     few, many = categorical("a", ["x", "y"]), categorical("a", ["x", "y", "y", "y"])
     rows = noise(2, 3)
     copied = rows[[0, 1, 1, 1]]
@@ -169,6 +170,11 @@ def test_the_seed_decides_and_the_facts_hold_no_label(model: str) -> None:
 def test_labels_for_other_users_are_refused() -> None:
     with pytest.raises(BadInput, match="attribute a: 2 labels for 40 users"):
         baseline("advx").apply(recommender("ncf"), two_tastes(), [categorical("a", ["x", "y"])])
+
+
+def test_matrices_from_elsewhere_cannot_be_trained() -> None:
+    with pytest.raises(BadInput, match="advx: trains the recommender itself"):
+        baseline("advx").apply(dot_product(noise(40, 3), noise(20, 3)), two_tastes(), [HALVES])
 
 
 def test_the_scale_can_be_set() -> None:

@@ -10,11 +10,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from baseline_contract import ReleaseBaselineContract, release_baseline
 from calibrator_contract import noise
 from oblivec.baselines.d2dfr import groups
-from oblivec.baselines.mmd import mmd, widest_kernel
+from oblivec.baselines.mmd import discrepancy, discrepancy_gradient, widest_kernel
 from oblivec.baselines.top_order import order_loss, top_lists
 from oblivec.datasets.attributes import Attribute, categorical, continuous
 from oblivec.datasets.planted import plant
@@ -54,7 +56,8 @@ def test_blocks_equal_the_naive_double_sum(sizes: list[int], dimensions: int, bl
     X = noise(users, dimensions, seed).double() + 2.0
     members = list(torch.from_numpy(numpy_rng(seed).permutation(users))[: sum(sizes)].split(sizes))
     anchor, widest = seed % len(sizes), widest_kernel(X)
-    value, gradient = mmd(X, members, anchor, widest, block)
+    value = discrepancy(X, members, anchor, widest, block)
+    gradient = discrepancy_gradient(X, members, anchor, widest, block)
     leaf = X.clone().requires_grad_()
     expected = naive(leaf, members, anchor, widest)
     (slope,) = torch.autograd.grad(expected, leaf)
@@ -71,9 +74,9 @@ def test_the_middle_kernel_is_as_wide_as_the_mean_squared_distance() -> None:
 
 def test_equal_samples_have_no_discrepancy_and_no_pull() -> None:
     X = noise(20, 3).double().repeat(2, 1)
-    value, gradient = mmd(X, [torch.arange(20), torch.arange(20, 40)], 0, widest_kernel(X), 7)
-    assert value.abs() < 1e-12
-    assert gradient.abs().max() < 1e-12
+    given = X, [torch.arange(20), torch.arange(20, 40)], 0, widest_kernel(X), 7
+    assert discrepancy(*given).abs() < 1e-12
+    assert discrepancy_gradient(*given).abs().max() < 1e-12
 
 
 def test_the_order_loss_is_the_hinge_of_neighbours_in_the_list() -> None:
@@ -94,6 +97,24 @@ def test_a_continuous_attribute_is_cut_at_its_quantiles() -> None:
     assert [len(rows) for rows in groups(target, 4)] == [2, 2, 2, 2]
     ties = Target.of(continuous("a", np.array([0.0] * 10 + [1.0] * 2)))
     assert sorted(len(rows) for rows in groups(ties, 4)) == [2, 10]
+
+
+class Largest(TorchDispatchMode):
+    """Notes the number of entries of the largest tensor that any operation makes."""
+
+    entries = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        self.entries = max([self.entries, *(one.numel() for one in tree_leaves(made) if isinstance(one, Tensor))])
+        return made
+
+
+def test_memory_is_linear_in_the_users() -> None:
+    U, items = noise(1500, 4), noise(30, 4, seed=1)
+    with Largest() as largest:
+        release_baseline("d2dfr", steps=1, block=64).protect(U, [categorical("a", ["x", "y", "z"] * 500)], items=items)
+    assert len(U) * 4 <= largest.entries <= len(U) * 20 * 4  # the top lists, with their items' rows, are the largest
 
 
 class TestD2DFR(ReleaseBaselineContract):

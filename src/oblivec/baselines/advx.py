@@ -17,7 +17,9 @@ from oblivec.baselines.base import Applied, Baseline, BaselineConfig, check_attr
 from oblivec.datasets.attributes import Attribute
 from oblivec.datasets.interactions import LeaveOneOut
 from oblivec.devices import resolve_device
+from oblivec.errors import BadInput
 from oblivec.recommenders.base import Recommender
+from oblivec.recommenders.registry import RECOMMENDERS
 
 GRADIENT_SCALE = {"multvae": 600.0}
 """Printed for MultVAE, whose loss is a sum over a user's interactions: hundreds of times an adversary's."""
@@ -66,6 +68,9 @@ class AdvX(Baseline):
 
         What the one given has learnt is not used. Without attributes this is a plain training, bit for bit.
         """
+        if recommender.name not in RECOMMENDERS:
+            raise BadInput("advx: trains the recommender itself, which a pair of matrices is not; "
+                           f"give one of {', '.join(RECOMMENDERS)}")
         check_attributes(split.n_users, attributes)
         place = resolve_device(device)
         fresh = type(recommender)(recommender.config)

@@ -16,7 +16,7 @@ from pydantic import Field
 from torch import Tensor
 
 from oblivec.baselines.base import BaselineConfig, ReleaseBaseline, register, spread
-from oblivec.baselines.mmd import mmd, widest_kernel
+from oblivec.baselines.mmd import discrepancy, discrepancy_gradient, widest_kernel
 from oblivec.baselines.top_order import order_loss, top_lists
 from oblivec.console import progress
 from oblivec.datasets.attributes import Attribute
@@ -45,8 +45,8 @@ class D2DFRConfig(BaselineConfig):
     sample: int | None = Field(None, ge=2)
     """Users drawn of each class for each step, so that a step does not grow with the square of the users. Default: all
     of them, as published."""
-    block: int = Field(2048, ge=1)
-    """Users on either side of a block of pairs: bounds the memory, changes nothing else."""
+    block: int | None = Field(None, ge=1)
+    """Users on either side of a block of pairs: bounds the memory, changes nothing else. Default: see mmd.BLOCK."""
 
 
 @register
@@ -86,20 +86,19 @@ class D2DFR(ReleaseBaseline):
         optimiser = torch.optim.Adam([X], lr=config.learning_rate)
         anchor = max(range(len(members)), key=lambda number: len(members[number]))  # the first of the largest
         draws = torch_rng(seed, "d2dfr", name, device=X.device)
-        discrepancies: list[Tensor] = []
+        first = float(discrepancy(X, members, anchor, widest_kernel(X), config.block))
         with progress(f"Aligning {name}", config.steps) as tick:
             for _ in range(config.steps):
                 some = [_draw(rows, config.sample, draws) for rows in members]
-                value, X.grad = mmd(X, some, anchor, widest_kernel(X), config.block)
-                discrepancies.append(value)
+                X.grad = discrepancy_gradient(X, some, anchor, widest_kernel(X), config.block)
                 if own is not None:
                     X.grad.add_(order_loss(X, *own, config.margin)[1], alpha=config.coefficient)
                 if config.anchor_stays:
                     X.grad[members[anchor]] = 0.0
                 optimiser.step()
                 tick()
-        facts = {"steps": config.steps, "discrepancy_at_first": round(float(discrepancies[0]), 6),
-                 "discrepancy_at_last": round(float(discrepancies[-1]), 6),
+        last = float(discrepancy(X, members, anchor, widest_kernel(X), config.block))
+        facts = {"steps": config.steps, "discrepancy_at_first": round(first, 6), "discrepancy_at_last": round(last, 6),
                  "moved": round(float((X - start).norm() / start.norm().clamp_min(1e-30)), 6)}
         return X, facts
 

@@ -22,6 +22,8 @@ FEWEST_PER_CELL = 20
 """Users for each cell: fewer users, fewer cells."""
 SIGNIFICANT = 4.0
 """Standard deviations by which the table must differ from independence before anybody moves."""
+PLANES = 8
+"""Pairs of columns at most, the most telling first."""
 AT_THE_BORDER = 0.02
 """How near the border between two cells, as a share of their distance, users are all as likely to be moved."""
 LARGEST_SAMPLE = 20_000
@@ -54,6 +56,32 @@ def even_cells(X: Tensor, groups: Groups, rng: torch.Generator) -> Tensor:
             X[rows[inside[chosen]]] -= 2 * beyond[chosen, None] * way
             cell[inside[chosen]] = target
     return X
+
+
+def even_planes(Z: Tensor, groups: Groups, rng: torch.Generator) -> Tensor:
+    """Z with `even_cells` done in the plane of any two columns whose signs go together in a group but not in others.
+
+    A leak in one pair of columns (the groups' quadrants differ, their covariances no longer) is lost in cells made from
+    all of them.
+    """
+    signs = (Z[groups.rows] - Z[groups.rows].mean(0)).sign()
+    together = signs.T @ signs / len(signs)
+    d, start = Z.shape[1], 0
+    edge = math.sqrt(2 * math.log(d * d / 2 + 1))  # the largest of so many standard normals, about
+    telling = torch.zeros_like(together)
+    for members in groups.members:
+        n, own = len(members), signs[start : start + len(members)]
+        start += n
+        if n >= FEWEST_PER_CELL and n < len(signs):
+            noise = ((1 - together.square()).clamp_min(1e-6) * (1 - n / len(signs)) / n).sqrt()
+            telling = torch.maximum(telling, ((own.T @ own / n - together) / noise).abs())
+    strength = telling.triu(1).flatten()
+    for pair in strength.argsort(descending=True)[:PLANES].tolist():
+        if strength[pair] > edge:
+            plane = [pair // d, pair % d]
+            Z = Z.clone()
+            Z[:, plane] = even_cells(Z[:, plane], groups, rng)
+    return Z
 
 
 def _cells(rows: Tensor, count: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -30,12 +30,12 @@ def clip_means(X: Tensor, groups: Groups, basis: Tensor, rng: torch.Generator) -
     Singular values of basis.T @ X above the largest that chance gives are set to those chance gives on average; when
     all of them together are then less than chance, they are stretched until they are not.
     """
-    rows = X[groups.rows]
+    rows, root, axes = _whitened(X[groups.rows])
     found, values, directions, chance = _dependence(rows, basis, rng)
     kept = torch.where(values > EDGE * chance[0], chance, values)
     kept = kept * (chance.norm() / kept.norm().clamp_min(1e-12)).clamp(max=STRETCH)
     X = X.clone()
-    X[groups.rows] = rows + basis @ (found * (kept - values)) @ directions
+    X[groups.rows] += basis @ (found * (kept - values)) @ directions * root @ axes.T
     return X
 
 
@@ -47,11 +47,18 @@ def standing_out(X: Tensor, groups: Groups, basis: Tensor, rng: torch.Generator)
 
 def _dependence(rows: Tensor, basis: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """How means depend on `basis`, as a singular value decomposition, and the singular values chance gives."""
-    rows = rows - rows.mean(0)
-    found, values, directions = torch.linalg.svd(basis.T @ rows, full_matrices=False)
+    found, values, directions = torch.linalg.svd(basis.T @ (rows - rows.mean(0)), full_matrices=False)
     shuffles = [torch.randperm(len(rows), generator=rng, device=rng.device) for _ in range(NULL_DRAWS)]
     by_chance = torch.stack([basis.T @ rows[order.to(rows.device)] for order in shuffles])
     return found, values, directions, torch.linalg.svdvals(by_chance).square().mean(0).sqrt()
+
+
+def _whitened(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows without their mean, every direction with unit variance; and the way back: times root, times axes.T."""
+    rows = rows - rows.mean(0)
+    variance, axes = torch.linalg.eigh(rows.T @ rows / max(len(rows), 1))
+    root = variance.clamp_min(variance[-1] * 1e-9 + 1e-30).sqrt()
+    return rows @ axes / root, root, axes
 
 
 def clip_variances(X: Tensor, groups: Groups) -> Tensor:
@@ -97,9 +104,7 @@ def clip_covariances(X: Tensor, groups: Groups, rng: torch.Generator) -> Tensor:
     rows = X[groups.rows]
     means = group_means(rows, groups)
     residuals = rows - means[groups.number]
-    variance, axes = torch.linalg.eigh(residuals.T @ residuals / len(rows))
-    root = variance.clamp_min(variance[-1] * 1e-9 + 1e-30).sqrt()
-    residuals = residuals @ axes / root
+    residuals, root, axes = _whitened(residuals)
     fourth = residuals.square().sum(1).square().mean()
     shuffled = residuals[torch.randperm(len(rows), generator=rng, device=rng.device).to(X.device)]
     start = 0

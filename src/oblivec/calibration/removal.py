@@ -12,7 +12,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from oblivec.calibration.cells import even_cells
+from oblivec.calibration.cells import even_cells, even_planes
 from oblivec.calibration.clipping import clip_covariances, clip_means, clip_pairs, clip_variances
 from oblivec.calibration.configured import Settings
 from oblivec.calibration.groups import Groups, mean_basis
@@ -26,6 +26,9 @@ from oblivec.randomness import torch_rng
 NARROW = 32
 """Leading directions at which clipping begins; it goes on with twice as many, up to all. Among hundreds of directions a
 signal that sits in the widest drowns in the noise of the rest."""
+
+MEAN_SWEEPS = 2
+"""Attributes hang together: the means of one are not at chance any more once another's have been brought there."""
 
 
 class RemovalConfig(Settings):
@@ -59,16 +62,23 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
         return fixed[number] or Groups.by_rank(targets[number], rng)
 
     def clip(X: Tensor) -> Tensor:
-        for width in reversed(_widths(space.dimensions)):
-            for number, target in enumerate(targets):
+        widths = _widths(space.dimensions)
+        for width in reversed(widths):
+            for number in range(len(targets)):
                 groups = grouped(number)
-                leading = clip_means(X[:, :width], groups, mean_basis(target, groups), rng)
-                leading = clip_variances(clip_covariances(leading, groups, rng), groups)
+                leading = clip_variances(clip_covariances(X[:, :width], groups, rng), groups)
                 X = torch.cat([leading, X[:, width:]], dim=1)
         seen = X @ columns
         for number in range(len(targets)):
             seen = clip_pairs(seen, grouped(number))
-        return X + (seen - X @ columns) @ back
+        X = X + (seen - X @ columns) @ back
+        for _ in range(MEAN_SWEEPS):
+            for width in widths:
+                for number, target in enumerate(targets):
+                    groups = grouped(number)
+                    leading = clip_means(X[:, :width], groups, mean_basis(target, groups), rng)
+                    X = torch.cat([leading, X[:, width:]], dim=1)
+        return X
 
     with progress(f"Removing {label}", config.clips + config.rounds + config.endings) as tick:
         for _ in range(config.clips):
@@ -83,7 +93,10 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
         for number in range(config.endings):
             if number + 1 == config.endings:  # what steps that move everybody a little could not do
                 for which in range(len(targets)):
-                    X = even_cells(X * scale, grouped(which), rng) / scale
+                    groups = grouped(which)
+                    X = even_cells(X * scale, groups, rng) / scale
+                    seen = X @ columns
+                    X = X + (even_planes(seen, groups, rng) - seen) @ back
             for geometry, inverse in ((torch.diag(scale), torch.diag(1 / scale)), (columns, back)):
                 seen = X @ geometry
                 groups = [grouped(number) for number in range(len(targets))]

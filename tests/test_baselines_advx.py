@@ -173,8 +173,9 @@ def test_labels_for_other_users_are_refused() -> None:
 
 
 def test_matrices_from_elsewhere_cannot_be_trained() -> None:
+    pair = dot_product(noise(40, 3).numpy(), noise(20, 3).numpy())
     with pytest.raises(BadInput, match="advx: trains the recommender itself"):
-        baseline("advx").apply(dot_product(noise(40, 3), noise(20, 3)), two_tastes(), [HALVES])
+        baseline("advx").apply(pair, two_tastes(), [HALVES])
 
 
 def test_the_scale_can_be_set() -> None:

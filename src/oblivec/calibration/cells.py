@@ -12,7 +12,6 @@ import math
 
 import numpy as np
 import torch
-from sklearn.cluster import KMeans
 from torch import Tensor
 
 from oblivec.calibration.groups import Groups
@@ -30,8 +29,11 @@ LARGEST_SAMPLE = 20_000
 """Users the cells are made from."""
 
 
-def even_cells(X: Tensor, groups: Groups, rng: torch.Generator) -> Tensor:
-    """X with users moved between cells until the groups are spread over them as random groups would be."""
+def even_cells(X: Tensor, groups: Groups, rng: torch.Generator, least: float = 0.0) -> Tensor:
+    """X with users moved between cells until the groups are spread over them as random groups would be.
+
+    Only where cells explain more than the share `least` of who is in which group.
+    """
     rows = groups.rows
     count = min(CELLS, len(rows) // FEWEST_PER_CELL)
     if count < 2 or len(groups.members) < 2:
@@ -39,7 +41,7 @@ def even_cells(X: Tensor, groups: Groups, rng: torch.Generator) -> Tensor:
     centres, cell = _cells(X[rows], count, rng)
     table = np.zeros((count, len(groups.members)))
     np.add.at(table, (cell.cpu().numpy(), groups.number.cpu().numpy()), 1)
-    wanted = _by_chance(table)
+    wanted = _by_chance(table, least)
     if wanted is None:
         return X
     distances = torch.cdist(centres, centres).cpu().numpy()
@@ -58,7 +60,7 @@ def even_cells(X: Tensor, groups: Groups, rng: torch.Generator) -> Tensor:
     return X
 
 
-def even_planes(Z: Tensor, groups: Groups, rng: torch.Generator) -> Tensor:
+def even_planes(Z: Tensor, groups: Groups, rng: torch.Generator, least: float = 0.0) -> Tensor:
     """Z with `even_cells` done in the plane of any two columns whose signs go together in a group but not in others.
 
     A leak in one pair of columns (the groups' quadrants differ, their covariances no longer) is lost in cells made from
@@ -80,12 +82,14 @@ def even_planes(Z: Tensor, groups: Groups, rng: torch.Generator) -> Tensor:
         if strength[pair] > edge:
             plane = [pair // d, pair % d]
             Z = Z.clone()
-            Z[:, plane] = even_cells(Z[:, plane], groups, rng)
+            Z[:, plane] = even_cells(Z[:, plane], groups, rng, least)
     return Z
 
 
 def _cells(rows: Tensor, count: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
     """Centres, and everybody's nearest."""
+    from sklearn.cluster import KMeans
+
     sample = rows[torch.randperm(len(rows), generator=rng, device=rng.device)[:LARGEST_SAMPLE].to(rows.device)]
     seed = int(torch.randint(2**31 - 1, (), generator=rng, device=rng.device))
     fitted = KMeans(count, n_init="auto", random_state=seed).fit(sample.cpu().numpy())
@@ -93,13 +97,14 @@ def _cells(rows: Tensor, count: int, rng: torch.Generator) -> tuple[Tensor, Tens
     return centres, torch.cat([torch.cdist(part, centres).argmin(1) for part in rows.split(65_536)])
 
 
-def _by_chance(table: np.ndarray) -> np.ndarray | None:
-    """The table with its difference from independence shortened to what chance gives; None when it is no longer."""
+def _by_chance(table: np.ndarray, least: float) -> np.ndarray | None:
+    """The table with its difference from independence shortened to what chance gives; None when it is no longer, or
+    explains no more than the share `least`."""
     expected = table.sum(1, keepdims=True) * table.sum(0) / table.sum()
     difference = table - expected
     squared = float((difference**2 / np.maximum(expected, 1e-12)).sum())
     freedom = (table.shape[0] - 1) * (table.shape[1] - 1)
-    if squared < freedom + SIGNIFICANT * math.sqrt(2 * freedom):
+    if squared < freedom + max(SIGNIFICANT * math.sqrt(2 * freedom), least * table.sum()):
         return None
     return expected + difference * math.sqrt(freedom / squared)
 

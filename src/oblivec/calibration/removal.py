@@ -30,6 +30,10 @@ signal that sits in the widest drowns in the noise of the rest."""
 MEAN_SWEEPS = 2
 """Attributes hang together: the means of one are not at chance any more once another's have been brought there."""
 
+STRONG, STRONG_PASSES = 0.05, 3
+"""Cells that explain this share of who is in which group are dealt with first, several times: neighbourhoods inside a
+cluster that leans would have to be torn apart to look even."""
+
 
 class RemovalConfig(Settings):
     clips: int = Field(2, ge=0)
@@ -80,6 +84,14 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
                     X = torch.cat([leading, X[:, width:]], dim=1)
         return X
 
+    def spread(X: Tensor, rng: torch.Generator, least: float) -> Tensor:
+        for number in range(len(targets)):
+            groups = grouped(number)
+            X = even_cells(X * scale, groups, rng, least) / scale
+            seen = X @ columns
+            X = X + (even_planes(seen, groups, rng, least) - seen) @ back
+        return X
+
     with progress(f"Removing {label}", config.clips + config.rounds + config.endings) as tick:
         for _ in range(config.clips):
             X = clip(X)
@@ -90,13 +102,12 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
             if (number + 1) % config.clip_every == 0 or number + 1 == config.rounds:
                 X = clip(X)
             tick()
+        if config.endings:
+            for _ in range(STRONG_PASSES):
+                X = spread(X, torch_rng(seed, "strong", label, device=U.device), STRONG)
         for number in range(config.endings):
             if number + 1 == config.endings:  # what steps that move everybody a little could not do
-                for which in range(len(targets)):
-                    groups = grouped(which)
-                    X = even_cells(X * scale, groups, rng) / scale
-                    seen = X @ columns
-                    X = X + (even_planes(seen, groups, rng) - seen) @ back
+                X = spread(X, rng, 0.0)
             for geometry, inverse in ((torch.diag(scale), torch.diag(1 / scale)), (columns, back)):
                 seen = X @ geometry
                 groups = [grouped(number) for number in range(len(targets))]

@@ -1,0 +1,216 @@
+"""The steps of `remove`, one by one: each brings its own kind of leak to chance, and leaves noise alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.model_selection import cross_val_predict
+from sklearn.neighbors import KNeighborsClassifier
+from torch import Tensor
+
+from calibrator_contract import noise
+from oblivec.calibration import neighbourhoods
+from oblivec.calibration.cells import even_cells, even_planes
+from oblivec.calibration.clipping import clip_covariances, clip_means, clip_pairs, clip_variances
+from oblivec.calibration.groups import Groups, mean_basis
+from oblivec.calibration.neighbourhoods import neighbourhood_round
+from oblivec.calibration.removal import RemovalConfig, remove
+from oblivec.calibration.space import Space
+from oblivec.datasets.attributes import Attribute
+from oblivec.datasets.planted import plant
+from oblivec.information.target import Target
+from oblivec.randomness import torch_rng
+
+
+def groups_of(labels: Tensor) -> Groups:
+    return Groups.by_class(target_of(labels))
+
+
+def target_of(labels: Tensor) -> Target:
+    classes = tuple(str(code) for code in range(int(labels.max()) + 1))
+    return Target.of(Attribute("a", "categorical", labels.numpy(), classes))
+
+
+def coins(n: int, classes: int = 2, seed: int = 0) -> Tensor:
+    return torch.randint(0, classes, (n,), generator=torch_rng(seed, "coins"))
+
+
+def balanced_accuracy(model: Any, U: Tensor, labels: np.ndarray) -> float:
+    guess = cross_val_predict(model, U.numpy(), labels, cv=5)
+    return float(np.mean([(guess[labels == code] == code).mean() for code in np.unique(labels)]))
+
+
+# --- neighbourhoods -------------------------------------------------------------------------------------------------
+
+
+def same_group_share(X: Tensor, labels: Tensor, nearest: int = 10) -> float:
+    index = torch.cdist(X, X).fill_diagonal_(float("inf")).topk(nearest, largest=False).indices
+    return float((labels[index] == labels[:, None]).float().mean())
+
+
+def tuned_to_neighbours(n: int = 1200, d: int = 3) -> tuple[Tensor, Tensor]:
+    """A wave too short for means and covariances: users side by side share a group, over the whole matrix nothing."""
+    X = noise(n, d)
+    likely = torch.sigmoid(3 * torch.sin(4 * X[:, 0]))
+    return X, (torch.rand(n, generator=torch_rng(0, "wave")) < likely).long()
+
+
+def test_neighbours_no_longer_share_a_group() -> None:
+    X, labels = tuned_to_neighbours()
+    before = same_group_share(X, labels)
+    moved, rng = X, torch_rng(0, "round")
+    for _ in range(6):
+        moved = neighbourhood_round(moved, [groups_of(labels)], rng)
+    assert before > 0.545
+    assert abs(same_group_share(moved, labels) - 0.5) < 0.025  # three standard errors at 1,200 users are 2.3 points
+    assert float((moved - X).norm() / X.norm()) < 0.3
+
+
+def test_groups_keep_their_means_while_neighbours_part() -> None:
+    X, labels = tuned_to_neighbours()
+    moved = neighbourhood_round(X, [groups_of(labels)], torch_rng(0, "round"))
+    assert not torch.equal(moved, X)
+    for code in (0, 1):
+        assert torch.allclose(moved[labels == code].mean(0), X[labels == code].mean(0), atol=1e-5)
+
+
+def test_users_without_a_label_stay_and_do_not_count() -> None:
+    X, labels = tuned_to_neighbours()
+    labels[::2] = -1
+    moved = neighbourhood_round(X, [groups_of(labels)], torch_rng(0, "round"))
+    assert torch.equal(moved[::2], X[::2])
+    assert not torch.equal(moved[1::2], X[1::2])
+
+
+def test_references_may_be_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, labels = tuned_to_neighbours(3000)
+    monkeypatch.setattr(neighbourhoods, "REFERENCES", 1000)
+    moved, rng = X, torch_rng(0, "round")
+    for _ in range(6):
+        moved = neighbourhood_round(moved, [groups_of(labels)], rng)
+    assert same_group_share(moved, labels) < same_group_share(X, labels) - 0.02
+
+
+@given(st.integers(2, 60), st.integers(1, 6), st.integers(1, 5), st.integers(0, 99), st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_any_few_users_give_finite_numbers(n: int, d: int, classes: int, seed: int, twins: bool) -> None:
+    X = noise(n, d, seed)
+    if twins:
+        X[: n // 2] = X[0].clone()
+    groups, rng = groups_of(coins(n, classes, seed)), torch_rng(seed, "few")
+    for moved in (
+        neighbourhood_round(X, [groups], rng), even_cells(X, groups, rng), even_planes(X, groups, rng),
+        clip_variances(X, groups), clip_pairs(X, groups), clip_covariances(X, groups, rng),
+    ):
+        assert moved.shape == X.shape
+        assert torch.isfinite(moved).all()
+
+
+# --- cells and planes -----------------------------------------------------------------------------------------------
+
+
+def test_clusters_that_lean_are_evened() -> None:
+    planted = plant("cluster", 3000, 8, 0.8)
+    labels = torch.from_numpy(planted.attribute.values)
+    X = torch.from_numpy(planted.embeddings)
+    evened = even_cells(X, groups_of(labels), torch_rng(0, "cells"))
+    forest = ExtraTreesClassifier(50, min_samples_leaf=5, random_state=0)
+    assert balanced_accuracy(forest, X, planted.attribute.values) > 0.75
+    # Chance leaves the 31 x 1 table sqrt(31 / 3000) / 2 = 5 points of its leaning, in the clusters' own directions.
+    assert abs(balanced_accuracy(forest, evened, planted.attribute.values) - 0.5) < 0.08
+
+
+def test_clusters_that_do_not_lean_stay() -> None:
+    X = torch.from_numpy(plant("cluster", 2000, 8, 0.8).embeddings)
+    labels = coins(2000, 3)
+    assert torch.equal(even_cells(X, groups_of(labels), torch_rng(0, "cells")), X)
+    assert torch.equal(even_planes(X, groups_of(labels), torch_rng(0, "cells")), X)
+
+
+def test_quadrants_of_two_columns_are_evened() -> None:
+    planted = plant("interaction", 4000, 8, 0.8)
+    labels = torch.from_numpy(planted.attribute.values)
+    X = torch.from_numpy(planted.embeddings)
+
+    def leaning(X: Tensor) -> float:
+        signs = (X[:, 0] * X[:, 1]).sign()
+        return abs(float(signs[labels == 0].mean() - signs[labels == 1].mean()))
+
+    evened, rng = X, torch_rng(0, "planes")
+    for _ in range(3):
+        evened = even_planes(evened, groups_of(labels), rng)
+    assert leaning(X) > 0.5
+    assert leaning(evened) < leaning(X) / 2
+    assert torch.equal(evened[:, 2:], X[:, 2:])  # nobody moves out of the plane
+
+
+# --- clipping -------------------------------------------------------------------------------------------------------
+
+
+def test_a_group_a_little_wider_everywhere_is_seen() -> None:
+    labels = coins(4000)
+    X = noise(4000, 100)
+    X[labels == 1] *= 1.05
+    clipped = clip_variances(X, groups_of(labels))
+    first, second = (float(clipped[labels == code].var(0).mean()) for code in (0, 1))
+    # A standard error of a mean variance of 2,000 x 100 normals is sqrt(2 / 200,000) = 0.3 %; one of each may stay.
+    assert abs(second / first - 1) < 0.015
+    assert float(X[labels == 1].var(0).mean() / X[labels == 0].var(0).mean()) > 1.08
+
+
+def test_a_single_pair_of_columns_is_taken_out_whole() -> None:
+    labels = coins(4000)
+    X = noise(4000, 30)
+    X[:, 1] = torch.where(labels == 1, 0.4, 0.0) * X[:, 0] + X[:, 1]
+    clipped = clip_pairs(X, groups_of(labels))
+    before, after = (float(torch.corrcoef(one[labels == 1].T)[0, 1] - torch.corrcoef(one[labels == 0].T)[0, 1])
+                     for one in (X, clipped))
+    assert before > 0.3
+    assert abs(after) < 0.1
+
+
+def test_differences_shorter_than_chance_are_made_up() -> None:
+    """The trap: groups made exactly equal. Afterwards they differ as random groups do."""
+    labels, X = coins(4000), noise(4000, 20)
+    groups, rng = groups_of(labels), torch_rng(0, "trap")
+    basis = mean_basis(target_of(labels), groups)
+    tenth = X.clone()
+    tenth[groups.rows] -= 0.9 * basis @ (basis.T @ X[groups.rows])  # nearly equal, with a direction of their own
+    for _ in range(8):
+        tenth = clip_means(tenth, groups, basis, rng)
+    energy = float((basis.T @ tenth[groups.rows]).square().sum())
+    assert 12 < energy < 28  # 20 on average
+
+
+@given(st.integers(30, 200), st.integers(2, 8), st.integers(0, 99), st.booleans())
+@settings(max_examples=20, deadline=None)
+def test_columns_are_the_matrix_with_unit_variance(n: int, d: int, seed: int, collinear: bool) -> None:
+    U = noise(n, d, seed) * torch.logspace(-1, 1, d)
+    if collinear:
+        U[:, -1] = 2 * U[:, 0]
+    space = Space.of(U)
+    seen = space.encode(U) @ space.columns
+    assert torch.allclose(seen, (U - U.mean(0)) / U.std(0, correction=0), atol=2e-2)
+
+
+# --- all of them together ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "d"), [("cluster", 64), ("cluster", 8), ("interaction", 8), ("variance-only", 8)])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_leaks_without_a_direction_come_to_chance(kind: str, d: int, seed: int) -> None:
+    """For a forest and for nearest neighbours: three standard errors at 3,000 users are 2.7 points, and what chance
+    leaves the cells in their own directions adds 5."""
+    planted = plant(kind, 3000, d, 0.75, seed=seed)
+    labels = planted.attribute.values
+    U, target = torch.from_numpy(planted.embeddings), Target.of(planted.attribute)
+    release = remove(U, [target], RemovalConfig.model_validate({}), seed, "a")
+    for model in (ExtraTreesClassifier(100, min_samples_leaf=5, random_state=0), KNeighborsClassifier(40)):
+        assert abs(balanced_accuracy(model, release, labels) - 0.5) < 0.077

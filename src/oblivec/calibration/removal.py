@@ -102,9 +102,10 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
             if (number + 1) % config.clip_every == 0 or number + 1 == config.rounds:
                 X = clip(X)
             tick()
-        if config.endings:
-            for _ in range(STRONG_PASSES):
-                X = spread(X, torch_rng(seed, "strong", label, device=U.device), STRONG)
+        for number in range(STRONG_PASSES if config.endings else 0):
+            before, X = X, spread(X, torch_rng(seed, "strong", label, number, device=U.device), STRONG)
+            if torch.allclose(before, X, atol=1e-5):
+                break
         for number in range(config.endings):
             if number + 1 == config.endings:  # what steps that move everybody a little could not do
                 X = spread(X, rng, 0.0)

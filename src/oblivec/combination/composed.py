@@ -26,7 +26,7 @@ from oblivec.information.target import Target
 
 
 class ComposedConfig(CombinerConfig, RemovalConfig, FlowConfig):
-    rounds: int = Field(20, ge=0)
+    rounds: int = Field(10, ge=0)
     """Joint rounds of sliced transport."""
     flow_rounds: int = Field(40, ge=0)
     """Label-free mode: at most this many critics of every attribute."""

@@ -1,12 +1,13 @@
 """Remove attributes from a matrix together: `lego`'s engine, for one attribute (step 1) and for several (step 2).
 
 Everything here is label-aware: users move with their group. Users without a label for an attribute are not moved for
-it; `flow` has a map for them. No gradients and no network, so nothing is written where the matrix did not look before.
+it; `flow` has a map for them. No network is trained: users move along directions the matrix already uses, and each step
+stops where chance begins, so nothing is written where nobody looked before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from pydantic import Field
@@ -56,66 +57,82 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
     targets = [target for target in targets if not target.is_constant]
     if space.dimensions == 0 or not targets:
         return U.clone()
-    rng = torch_rng(seed, "removal", label, device=U.device)
-    X, scale, columns = space.encode(U), space.scales(config.natural), space.columns
-    back = torch.linalg.pinv(columns)
-    slices = [Slices(config.step) for _ in targets]
-    fixed = [Groups.by_class(target) if target.n_classes else None for target in targets]
+    work = _Removal(space, targets, torch_rng(seed, "removal", label, device=U.device), config)
+    X = space.encode(U)
+    with progress(f"Removing {label}", config.clips + config.rounds + config.endings) as tick:
+        for _ in range(config.clips):
+            X = work.clip(X)
+            tick()
+        for number in range(1, config.rounds + 1):
+            X = work.slice(X)
+            if number % config.clip_every == 0 or number == config.rounds:
+                X = work.clip(X)
+            tick()
+        for number in range(STRONG_PASSES if config.endings else 0):
+            before, X = X, work.even(X, torch_rng(seed, "strong", label, number, device=U.device), STRONG)
+            if torch.allclose(before, X, atol=1e-5):
+                break
+        for number in range(1, config.endings + 1):
+            if number == config.endings:  # what steps that move everybody a little could not do
+                X = work.even(X, work.rng)
+            X = work.clip(work.part_neighbours(X))
+            tick()
+    return space.decode(X)
 
-    def grouped(number: int) -> Groups:
-        return fixed[number] or Groups.by_rank(targets[number], rng)
 
-    def clip(X: Tensor) -> Tensor:
-        widths = _widths(space.dimensions)
-        for width in reversed(widths):
-            for number in range(len(targets)):
-                groups = grouped(number)
-                leading = clip_variances(clip_covariances(X[:, :width], groups, rng), groups)
+class _Removal:
+    """The steps, each for all attributes, from coordinates to coordinates."""
+
+    def __init__(self, space: Space, targets: Sequence[Target], rng: torch.Generator, config: RemovalConfig):
+        self.targets, self.rng = targets, rng
+        self.widths = _widths(space.dimensions)
+        self.scale, self.columns = space.scales(config.natural), space.columns
+        self.from_columns = torch.linalg.pinv(self.columns)
+        self.slices = [Slices(config.step) for _ in targets]
+        self.classes = [Groups.by_class(target) if target.n_classes else None for target in targets]
+
+    def groups(self) -> Iterator[tuple[Target, Groups]]:
+        """Every attribute with its users in groups: those of its classes, or by rank, drawn anew."""
+        for target, classes in zip(self.targets, self.classes, strict=True):
+            yield target, classes or Groups.by_rank(target, self.rng)
+
+    def clip(self, X: Tensor) -> Tensor:
+        """Spreads first, from all directions to the leading ones; means have the last word."""
+        for width in reversed(self.widths):
+            for _, groups in self.groups():
+                leading = clip_variances(clip_covariances(X[:, :width], groups, self.rng), groups)
                 X = torch.cat([leading, X[:, width:]], dim=1)
-        seen = X @ columns
-        for number in range(len(targets)):
-            seen = clip_pairs(seen, grouped(number))
-        X = X + (seen - X @ columns) @ back
+        seen = X @ self.columns
+        for _, groups in self.groups():
+            seen = clip_pairs(seen, groups)
+        X = X + (seen - X @ self.columns) @ self.from_columns
         for _ in range(MEAN_SWEEPS):
-            for width in widths:
-                for number, target in enumerate(targets):
-                    groups = grouped(number)
-                    leading = clip_means(X[:, :width], groups, mean_basis(target, groups), rng)
+            for width in self.widths:
+                for target, groups in self.groups():
+                    leading = clip_means(X[:, :width], groups, mean_basis(target, groups), self.rng)
                     X = torch.cat([leading, X[:, width:]], dim=1)
         return X
 
-    def spread(X: Tensor, rng: torch.Generator, least: float) -> Tensor:
-        for number in range(len(targets)):
-            groups = grouped(number)
-            X = even_cells(X * scale, groups, rng, least) / scale
-            seen = X @ columns
-            X = X + (even_planes(seen, groups, rng, least) - seen) @ back
+    def slice(self, X: Tensor) -> Tensor:
+        for transport, (_, groups) in zip(self.slices, self.groups(), strict=True):
+            X = transport.round(X * self.scale, groups, self.rng) / self.scale
         return X
 
-    with progress(f"Removing {label}", config.clips + config.rounds + config.endings) as tick:
-        for _ in range(config.clips):
-            X = clip(X)
-            tick()
-        for number in range(config.rounds):
-            for which, transport in enumerate(slices):
-                X = transport.round(X * scale, grouped(which), rng) / scale
-            if (number + 1) % config.clip_every == 0 or number + 1 == config.rounds:
-                X = clip(X)
-            tick()
-        for number in range(STRONG_PASSES if config.endings else 0):
-            before, X = X, spread(X, torch_rng(seed, "strong", label, number, device=U.device), STRONG)
-            if torch.allclose(before, X, atol=1e-5):
-                break
-        for number in range(config.endings):
-            if number + 1 == config.endings:  # what steps that move everybody a little could not do
-                X = spread(X, rng, 0.0)
-            for geometry, inverse in ((torch.diag(scale), torch.diag(1 / scale)), (columns, back)):
-                seen = X @ geometry
-                groups = [grouped(number) for number in range(len(targets))]
-                X = X + (neighbourhood_round(seen, groups, rng) - seen) @ inverse
-            X = clip(X)
-            tick()
-    return space.decode(X)
+    def even(self, X: Tensor, rng: torch.Generator, least: float = 0.0) -> Tensor:
+        for _, groups in self.groups():
+            X = even_cells(X * self.scale, groups, rng, least) / self.scale
+            seen = X @ self.columns
+            X = X + (even_planes(seen, groups, rng, least) - seen) @ self.from_columns
+        return X
+
+    def part_neighbours(self, X: Tensor) -> Tensor:
+        """Once as the matrix is, once as attackers see it who scale its columns."""
+        natural = torch.diag(self.scale), torch.diag(1 / self.scale)
+        for geometry, back in (natural, (self.columns, self.from_columns)):
+            seen = X @ geometry
+            moved = neighbourhood_round(seen, [groups for _, groups in self.groups()], self.rng)
+            X = X + (moved - seen) @ back
+        return X
 
 
 def _widths(dimensions: int) -> list[int]:

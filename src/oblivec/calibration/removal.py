@@ -35,6 +35,10 @@ STRONG, STRONG_PASSES = 0.05, 3
 """Cells that explain this share of who is in which group are dealt with first, several times: neighbourhoods inside a
 cluster that leans would have to be torn apart to look even."""
 
+APART = 0.1
+"""Smallest eigenvalue of the columns' correlations at which columns are looked at one by one, or two by two. Where they
+hang together more closely, moving one alone would write into the narrow directions between them."""
+
 
 class RemovalConfig(Settings):
     clips: int = Field(2, ge=0)
@@ -88,6 +92,7 @@ class _Removal:
         self.widths = _widths(space.dimensions)
         self.scale, self.columns = space.scales(config.natural), space.columns
         self.from_columns = torch.linalg.pinv(self.columns)
+        self.columns_are_apart = bool(torch.linalg.eigvalsh(self.columns.T @ self.columns)[0] >= APART)
         self.slices = [Slices(config.step) for _ in targets]
         self.classes = [Groups.by_class(target) if target.n_classes else None for target in targets]
 
@@ -102,10 +107,11 @@ class _Removal:
             for _, groups in self.groups():
                 leading = clip_variances(clip_covariances(X[:, :width], groups, self.rng), groups)
                 X = torch.cat([leading, X[:, width:]], dim=1)
-        seen = X @ self.columns
-        for _, groups in self.groups():
-            seen = clip_pairs(seen, groups)
-        X = X + (seen - X @ self.columns) @ self.from_columns
+        if self.columns_are_apart:
+            seen = X @ self.columns
+            for _, groups in self.groups():
+                seen = clip_pairs(seen, groups)
+            X = X + (seen - X @ self.columns) @ self.from_columns
         for _ in range(MEAN_SWEEPS):
             for width in self.widths:
                 for target, groups in self.groups():
@@ -121,8 +127,9 @@ class _Removal:
     def even(self, X: Tensor, rng: torch.Generator, least: float = 0.0) -> Tensor:
         for _, groups in self.groups():
             X = even_cells(X * self.scale, groups, rng, least) / self.scale
-            seen = X @ self.columns
-            X = X + (even_planes(seen, groups, rng, least) - seen) @ self.from_columns
+            if self.columns_are_apart:
+                seen = X @ self.columns
+                X = X + (even_planes(seen, groups, rng, least) - seen) @ self.from_columns
         return X
 
     def part_neighbours(self, X: Tensor) -> Tensor:

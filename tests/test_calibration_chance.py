@@ -202,6 +202,16 @@ def test_columns_are_the_matrix_with_unit_variance(n: int, d: int, seed: int, co
 # --- all of them together ---------------------------------------------------------------------------------------------
 
 
+def test_nothing_is_written_between_columns_that_hang_together() -> None:
+    """Twenty-four columns of eight factors and a little noise; groups differ in how factors go together."""
+    labels, factors = coins(1500), noise(1500, 8)
+    factors[:, 1] += torch.where(labels == 1, 0.8, -0.8) * factors[:, 0]
+    U = factors @ noise(8, 24, 1) + 0.02 * noise(1500, 24, 2)
+    release = remove(U, [target_of(labels)], RemovalConfig.model_validate({"rounds": 5}), 0, "a")
+    narrow = torch.linalg.eigh(torch.cov(U.T))[1][:, :16]  # where there is only noise
+    assert float((release @ narrow).var() / (U @ narrow).var()) < 10  # 300 were columns moved one by one
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "d"), [("cluster", 64), ("cluster", 8), ("interaction", 8), ("variance-only", 8)])
 @pytest.mark.parametrize("seed", [0, 1])

@@ -378,3 +378,23 @@ def test_the_beginning_of_a_key_will_do(store: Store) -> None:
 def test_a_missing_key_is_bad_input(store: Store) -> None:
     with pytest.raises(BadInput, match="has no calibration"):
         store.get(ZEROS)
+
+
+def test_an_entry_that_appears_between_two_looks_is_not_taken_for_a_damaged_one(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another writer is done just after this one has found nothing there: theirs stays."""
+    lineage, made = calibration()
+    look, theirs = Entry.is_there, []
+
+    def stale(entry: Entry) -> bool:
+        if theirs:
+            return look(entry)
+        monkeypatch.setattr(Entry, "is_there", look)
+        Store(store.path).put(lineage, made, 0.1)
+        theirs.append(entry.tensor_file.stat().st_ino)
+        return False
+
+    monkeypatch.setattr(Entry, "is_there", stale)
+    store.put(lineage, made, 0.1)
+    assert [entry.tensor_file.stat().st_ino for entry in store.entries()] == theirs

@@ -110,7 +110,7 @@ def groups(target: Target, continuous_groups: int) -> list[Tensor]:
         shares = torch.arange(1, continuous_groups, device=codes.device) / continuous_groups
         edges = codes.sort().values[(shares * (len(codes) - 1)).long()]
         codes = torch.searchsorted(edges, codes.contiguous())  # equal values share a group
-    return [found for code in codes.unique() if len(found := (codes == code).nonzero()[:, 0])]
+    return [(codes == code).nonzero()[:, 0] for code in codes.unique()]
 
 
 def _draw(rows: Tensor, count: int | None, draws: torch.Generator) -> Tensor:

@@ -1,9 +1,10 @@
-"""Bring group means and covariances to chance, and no further.
+"""Bring group means and covariances to chance: no further, and no less.
 
 Groups of users drawn at random do not have equal means or covariances: they differ by sampling noise. Making them
 exactly equal would write the labels back with their sign flipped (the training folds predict the opposite of the test
-fold). So differences are compared with what random groups show; only what stands out is moved, to where it no longer
-does. For means that is a statement about singular values, for covariances about the length of their difference.
+fold). So differences are compared with what random groups show: what stands out is shortened to where it no longer
+does, and what is shorter is stretched again. For means that is a statement about singular values, for covariances about
+the length of their difference.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import math
 import torch
 from torch import Tensor
 
-from oblivec.calibration.groups import Groups
+from oblivec.calibration.groups import Groups, group_means
 
 FEWEST_FOR_COVARIANCE = 5
 FEWEST_FOR_PAIRS = 50
@@ -69,10 +70,10 @@ def clip_variances(X: Tensor, groups: Groups) -> Tensor:
     """
     X = X.clone()
     rows = X[groups.rows]
-    means = group_means(rows, groups)
+    means = group_means(rows, groups.number, len(groups.members))
     residuals = rows - means[groups.number]
     squares = residuals.square() / residuals.square().mean(0).clamp_min(1e-30)
-    ratios = group_means(squares, groups)
+    ratios = group_means(squares, groups.number, len(groups.members))
     together = squares.mean(1, keepdim=True)
     left = 1 - groups.shares  # random groups are drawn without replacement
     chance_together = (together.var(correction=0) * left / groups.sizes).sqrt()[:, None]
@@ -87,12 +88,6 @@ def clip_variances(X: Tensor, groups: Groups) -> Tensor:
     return X
 
 
-def group_means(rows: Tensor, groups: Groups) -> Tensor:
-    """Groups x columns, of values that belong to `groups.rows`."""
-    sums = torch.zeros(len(groups.members), rows.shape[1], device=rows.device).index_add_(0, groups.number, rows)
-    return sums / groups.sizes[:, None]
-
-
 def clip_covariances(X: Tensor, groups: Groups, rng: torch.Generator) -> Tensor:
     """X with every group's covariance as far from the common one as a random group's of its size: no further, no less.
 
@@ -102,7 +97,7 @@ def clip_covariances(X: Tensor, groups: Groups, rng: torch.Generator) -> Tensor:
     """
     X = X.clone()
     rows = X[groups.rows]
-    means = group_means(rows, groups)
+    means = group_means(rows, groups.number, len(groups.members))
     residuals = rows - means[groups.number]
     residuals, root, axes = _whitened(residuals)
     fourth = residuals.square().sum(1).square().mean()
@@ -133,7 +128,7 @@ def clip_pairs(Z: Tensor, groups: Groups) -> Tensor:
     """
     Z = Z.clone()
     rows = Z[groups.rows]
-    means = group_means(rows, groups)
+    means = group_means(rows, groups.number, len(groups.members))
     residuals = rows - means[groups.number]
     width = residuals.square().mean(0).sqrt().clamp_min(1e-12)
     residuals = residuals / width

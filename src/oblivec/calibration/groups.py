@@ -79,6 +79,13 @@ class Groups:
         return torch.split(self.rows[order], [len(rows) for rows in self.members])
 
 
+def group_means(values: Tensor, number: Tensor, groups: int) -> Tensor:
+    """Groups x ..., from values of users whose groups are `number`; zero for a group of nobody."""
+    sums = values.new_zeros(groups, *values.shape[1:]).index_add_(0, number, values)
+    sizes = torch.bincount(number, minlength=groups).clamp_min(1)
+    return sums / sizes.reshape(-1, *[1] * (values.dim() - 1))
+
+
 def mean_basis(target: Target, groups: Groups) -> Tensor:
     """Labelled users x k over `groups.rows`: what a mean may depend on, as orthonormal columns that each sum to zero.
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from oblivec.calibration.groups import Groups
+from oblivec.calibration.groups import Groups, group_means
 
 NEAREST = 128
 """Users a neighbourhood holds."""
@@ -47,7 +47,7 @@ def neighbourhood_round(X: Tensor, attributes: Sequence[Groups], rng: torch.Gene
     for _ in range(SWEEPS):
         for code, groups in zip(codes, attributes, strict=True):
             labelled = code >= 0
-            move[labelled] -= _group_means(move[labelled], code[labelled], len(groups.members))[code[labelled]]
+            move[labelled] -= group_means(move[labelled], code[labelled], len(groups.members))[code[labelled]]
     return X + move
 
 
@@ -109,24 +109,24 @@ class _Shares:
         code = self.code[labelled]
         sizes = torch.bincount(code).float()[:, None]
         expected = (sizes - 1) / max(len(code) - 1, 1)
-        excess = _group_means(self.share[labelled], code, len(sizes)) - expected
+        excess = group_means(self.share[labelled], code, len(sizes)) - expected
         binomial = (expected * (1 - expected) / sizes).sqrt().clamp_min(1e-12)
         large = sizes[:, 0] >= FEWEST
         if not large.any():
             return torch.zeros_like(self.X)
-        drawn = [_group_means(null[one >= 0], one[one >= 0], len(sizes)) - expected
+        drawn = [group_means(null[one >= 0], one[one >= 0], len(sizes)) - expected
                  for null, one in zip(self.by_chance, self.permuted, strict=True)]
         noise = binomial * (torch.stack(drawn) / binomial)[:, large].square().mean((0, 1)).sqrt()  # pooled over groups
         trusted = excess * (1 - noise / excess.abs().clamp_min(1e-12)).clamp_min(0) * large[:, None]
         gradient = self.gradient[labelled]
-        steepness = _group_means(gradient @ gradient.mT, code, len(sizes))
+        steepness = group_means(gradient @ gradient.mT, code, len(sizes))
         scale = steepness.diagonal(dim1=1, dim2=2).clamp_min(1e-30).rsqrt()  # steepness differs by scale
         normal = steepness * scale[:, :, None] * scale[:, None, :]
         normal = normal + RIDGE * torch.eye(len(SHARPNESS), device=code.device)
         step = torch.linalg.solve(normal, (trusted * scale)[..., None])[..., 0] * scale
         move = -0.5 * torch.bmm(step[code][:, None], gradient)[:, 0]
-        length = _group_means(move.square().sum(1, keepdim=True), code, len(sizes)).sqrt()
-        allowed = LONGEST * _group_means(self.width[labelled, None], code, len(sizes)).sqrt()
+        length = group_means(move.square().sum(1, keepdim=True), code, len(sizes)).sqrt()
+        allowed = LONGEST * group_means(self.width[labelled, None], code, len(sizes)).sqrt()
         move = move * (allowed / length.clamp_min(1e-30)).clamp(max=1)[code]
         return torch.zeros_like(self.X).index_put((labelled,), move)
 
@@ -136,9 +136,3 @@ def _codes(groups: Groups, n: int) -> Tensor:
     code = torch.full((n,), -1, dtype=torch.long, device=groups.rows.device)
     code[groups.rows] = groups.number
     return code
-
-
-def _group_means(values: Tensor, code: Tensor, groups: int) -> Tensor:
-    sums = values.new_zeros(groups, *values.shape[1:]).index_add_(0, code, values)
-    sizes = torch.bincount(code, minlength=groups).clamp_min(1)
-    return sums / sizes.reshape(-1, *[1] * (values.dim() - 1))

@@ -81,12 +81,9 @@ class ReleaseBaseline(Baseline):
         `items` (M x d), where the score is a dot product, may tell the method what matters. The same seed gives the
         same bits on the same device. The release lies where `U` lies; `device` is where the work is done.
         """
-        _check(U, attributes, items)
+        matrix, catalogue = prepare(U, attributes, items, device)
         if not attributes:
             return Protected(U.detach().clone().float(), {"notes": ["nothing to protect: the matrix is unchanged"]})
-        place = resolve_device(device)
-        matrix = U.detach().to(place, torch.float32)
-        catalogue = None if items is None else items.detach().to(place, torch.float32)
         release, facts = self._edit(matrix, attributes, catalogue, seed)
         return Protected(release.to(U.device, torch.float32), {"notes": []} | facts)
 
@@ -114,6 +111,16 @@ class ReleaseBaseline(Baseline):
 def spread(U: Tensor) -> float:
     """Root mean square of the entries around their column's mean: the unit in which steps and noise mean the same."""
     return float((U - U.mean(0)).square().mean().sqrt())
+
+
+def prepare(
+    U: Tensor, attributes: Sequence[Attribute], items: Tensor | None, device: torch.device | str
+) -> tuple[Tensor, Tensor | None]:
+    """What is given, checked; the matrices in float32 where the work is done."""
+    _check(U, attributes, items)
+    place = resolve_device(device)
+    catalogue = None if items is None else items.detach().to(place, torch.float32)
+    return U.detach().to(place, torch.float32), catalogue
 
 
 def _check(U: Tensor, attributes: Sequence[Attribute], items: Tensor | None) -> None:

@@ -8,14 +8,14 @@ attribute are not moved for it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from oblivec.baselines.base import BaselineConfig, ReleaseBaseline, register, spread
+from oblivec.baselines.base import BaselineConfig, Protected, ReleaseBaseline, prepare, register, spread
 from oblivec.baselines.mmd import discrepancy, discrepancy_gradient, widest_kernel
 from oblivec.baselines.top_order import order_loss, top_lists
 from oblivec.console import progress
@@ -55,9 +55,31 @@ class D2DFR(ReleaseBaseline):
     Config = D2DFRConfig
     config: D2DFRConfig
 
+    def protect_in_turn(
+        self,
+        U: Tensor,
+        attributes: Sequence[Attribute],
+        *,
+        items: Tensor | None = None,
+        seed: int = 0,
+        device: torch.device | str = "cpu",
+    ) -> Iterator[Protected]:
+        """The release after the first attribute, after the first two, and so on: each is what `protect` gives for so
+        many, and together they cost no more than the last."""
+        matrix, catalogue = prepare(U, attributes, items, device)
+        for moved, facts in self._stages(matrix, attributes, catalogue, seed):
+            yield Protected(moved.to(U.device, torch.float32, copy=True), facts)
+
     def _edit(
         self, U: Tensor, attributes: Sequence[Attribute], items: Tensor | None, seed: int
     ) -> tuple[Tensor, dict[str, Any]]:
+        *_, last = self._stages(U, attributes, items, seed)
+        return last
+
+    def _stages(
+        self, U: Tensor, attributes: Sequence[Attribute], items: Tensor | None, seed: int
+    ) -> Iterator[tuple[Tensor, dict[str, Any]]]:
+        """The matrix, which goes on being moved, and the facts after each attribute."""
         notes, runs = [], {}
         lists = None
         if items is None or len(items) < 2:
@@ -70,13 +92,13 @@ class D2DFR(ReleaseBaseline):
             members = groups(target, self.config.continuous_groups)
             if len(members) < 2 or unit == 0:
                 notes.append(f"attribute {attribute.name}: nothing tells its classes apart, so nothing was moved")
-                continue
-            rows = target.rows
-            own = None if lists is None or items is None else (items * unit, lists[rows])
-            start = moved[rows] / unit
-            aligned, runs[attribute.name] = self._align(start, members, own, seed, attribute.name)
-            moved[rows] += (aligned - start) * unit  # who was not moved keeps every bit
-        return moved, {"notes": notes, "attributes": runs}
+            else:
+                rows = target.rows
+                own = None if lists is None or items is None else (items * unit, lists[rows])
+                start = moved[rows] / unit
+                aligned, runs[attribute.name] = self._align(start, members, own, seed, attribute.name)
+                moved[rows] += (aligned - start) * unit  # who was not moved keeps every bit
+            yield moved, {"notes": list(notes), "attributes": dict(runs)}
 
     def _align(
         self, start: Tensor, members: list[Tensor], own: tuple[Tensor, Tensor] | None, seed: int, name: str

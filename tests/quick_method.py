@@ -12,6 +12,7 @@ from oblivec.calibration import base
 from oblivec.calibration.base import Calibration, Calibrator, CalibratorConfig
 from oblivec.combination import partners
 from oblivec.datasets.attributes import Attribute
+from oblivec.experiments import methods
 
 
 class QuickConfig(CalibratorConfig):
@@ -57,4 +58,6 @@ def quick_method(monkeypatch: pytest.MonkeyPatch) -> str:
     """Its name, registered for one test."""
     monkeypatch.setitem(base.REGISTRY, Quick.name, Quick)
     monkeypatch.setitem(partners.PARTNERS, Quick.name, "convex")
+    monkeypatch.setattr(methods, "METHODS", {**methods.METHODS, Quick.name: Quick.name})
+    monkeypatch.setattr(methods, "STEPWISE", (*methods.STEPWISE, Quick.name))
     return Quick.name

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from oblivec.bench import base_models, factorised, foreign_matrices, frontier
+from oblivec.bench import factorised, foreign_matrices, frontier
 from oblivec.bench.frontier_figure import draw_frontier
 from oblivec.datasets.interactions import LeaveOneOut
 from oblivec.datasets.synthetic import SyntheticConfig, generate
 from oblivec.errors import BadInput
+from oblivec.experiments import base_models
 from quick_method import quick_method as quick_method
 
 PLAIN_MEAN = {"combination": {"steps": 0}}

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from oblivec.bench import audit_simulations, kept_audits
+from oblivec.bench import audit_simulations
 from oblivec.bench.audit_simulations import Matrix, Scenario, noise_labels, run_scenarios
 from oblivec.cli.app import run
+from oblivec.experiments import kept as kept_lines
 
 
 def tiny(n: int, seed: int) -> Matrix:
@@ -71,18 +72,30 @@ def test_other_code_other_settings_and_broken_lines_do_not_count(
     assert json.loads(kept.read_text().splitlines()[-1])["audit"].endswith("seed 0")
     assert "broken" in capsys.readouterr().err
 
-    monkeypatch.setattr(kept_audits, "code_digest", lambda: "changed")
+    monkeypatch.setattr(audit_simulations, "code_digest", lambda: "changed")
     run_scenarios([scenario(2)], jobs=1, resume=kept)
     assert audited[4:] == [0, 1]
 
 
-def test_the_digest_changes_with_the_attackers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_digest_changes_with_what_the_attackers_do_and_not_with_their_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "attacks").mkdir()
-    (tmp_path / "attacks" / "linear.py").write_text("STEPS = 1\n")
-    monkeypatch.setattr(kept_audits, "PACKAGE", tmp_path)
-    before = kept_audits.code_digest.__wrapped__()
-    (tmp_path / "attacks" / "linear.py").write_text("STEPS = 2\n")
-    assert kept_audits.code_digest.__wrapped__() != before
+    monkeypatch.setattr(kept_lines, "PACKAGE", tmp_path)
+
+    def digest(text: str) -> str:
+        (tmp_path / "attacks" / "linear.py").write_text(text)
+        return kept_lines.code_digest.__wrapped__()
+
+    before = digest("STEPS = 1\n\ndef go(x):\n    return f'{x} {STEPS}'\n")
+    said = (
+        '"""More."""\nSTEPS = 1  # few\n"""Of them."""\n'
+        'def go(\n    x,\n):\n    """Go."""\n    return f"{x} {STEPS}"\n'
+    )
+    assert digest(said) == before
+    assert digest(said.replace("STEPS = 1", "STEPS = 2")) != before
+    assert digest(said.replace("{x} {", "{x}, {")) != before
+    assert digest(said.replace("STEPS = 1", "STEPS = '1'")) != before
 
 
 def test_on_the_command_line(audited: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

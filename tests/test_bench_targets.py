@@ -1,11 +1,9 @@
-"""The benchmark of the targets: cells are kept and picked, losses paired, and a target is judged when it is whole."""
+"""The benchmark of the targets: losses are paired, and a target is judged when it is whole."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,74 +11,18 @@ import numpy as np
 import pytest
 
 from oblivec.attacks.panel import PANEL
-from oblivec.bench import base_models, lego_targets
-from oblivec.bench.base_models import BaseModels
-from oblivec.bench.cells import Cell, finish_cells
-from oblivec.bench.paired import relative_loss
-from oblivec.bench.releases import Means, ranked, unpack
+from oblivec.bench import lego_targets
 from oblivec.bench.target_summary import show_targets, summarise
 from oblivec.cli.app import run
 from oblivec.datasets.attributes import continuous
 from oblivec.datasets.synthetic import SyntheticConfig, generate
 from oblivec.errors import BadInput
+from oblivec.experiments import base_models
+from oblivec.experiments.base_models import BaseModels
+from oblivec.experiments.paired import relative_loss
+from oblivec.experiments.releases import Means, ranked, unpack
 from oblivec.metrics import Ranking
 from quick_method import quick_method as quick_method
-
-# --- cells ------------------------------------------------------------------------------------------------------------
-
-
-def counted(names: list[str], ran: list[str]) -> list[Cell]:
-    def work(name: str) -> dict[str, Any]:
-        ran.append(name)
-        return {"figure": len(ran)}
-
-    return [Cell(name, partial(work, name)) for name in names]
-
-
-def test_finished_cells_are_kept_and_only_picked_ones_are_run(tmp_path: Path) -> None:
-    ran: list[str] = []
-    cells, kept = counted(["a/1", "a/2", "b/1"], ran), tmp_path / "kept.jsonl"
-    assert finish_cells(cells, settings=1, patterns=["a/*"], resume=kept).keys() == {"a/1", "a/2"}
-    assert ran == ["a/1", "a/2"]
-    both = finish_cells(cells, settings=1, patterns=["b/*"], resume=kept)  # the kept ones count, picked or not
-    assert ran == ["a/1", "a/2", "b/1"]
-    assert [both[name]["figure"] for name in ("a/1", "a/2", "b/1")] == [1, 2, 3]
-    finish_cells(cells, settings=2, patterns=["a/1"], resume=kept)
-    assert ran[3:] == ["a/1"]
-
-
-def test_files_of_two_machines_add_up(tmp_path: Path) -> None:
-    ran: list[str] = []
-    cells, parts = counted(["a", "b"], ran), [tmp_path / "1", tmp_path / "2"]
-    for part, pattern in zip(parts, ("a", "b"), strict=True):
-        finish_cells(cells, settings=1, patterns=[pattern], resume=part)
-    whole = tmp_path / "whole"
-    whole.write_text("".join(part.read_text() for part in parts))
-    assert finish_cells(cells, settings=1, resume=whole, enough_seconds=0).keys() == {"a", "b"}
-    assert ran == ["a", "b"]
-
-
-def test_what_is_to_be_run_is_told_beforehand(tmp_path: Path) -> None:
-    ran: list[str] = []
-    told: list[list[str]] = []
-    cells, kept = counted(["a", "b", "c"], ran), tmp_path / "kept"
-
-    def prepare(chosen: Sequence[Cell]) -> None:
-        told.append([cell.name for cell in chosen])
-
-    finish_cells(cells, settings=1, patterns=["a"], resume=kept, prepare=prepare)
-    finish_cells(cells, settings=1, resume=kept, prepare=prepare)
-    finish_cells(cells, settings=1, resume=kept, prepare=prepare)
-    assert told == [["a"], ["b", "c"]]
-
-
-def test_time_that_is_up_and_patterns_that_match_nothing() -> None:
-    ran: list[str] = []
-    assert finish_cells(counted(["a"], ran), settings=1, enough_seconds=0) == {}
-    with pytest.raises(BadInput, match="--cells x/\\*: matches none; a name looks like a"):
-        finish_cells(counted(["a"], ran), settings=1, patterns=["x/*"])
-    assert ran == []
-
 
 # --- paired losses ----------------------------------------------------------------------------------------------------
 
@@ -134,8 +76,8 @@ def fake_cells(points: float = 1.0, neighbours: float = 0.5, lost: int = 0) -> d
 
     for seed in range(2):
         three = read(seed, ("gender", "age", "occupation"))
-        found[f"release/x/m/{seed}/gender+age+occupation"] = cell({"embeddings": three})
-        found[f"release/x/m/{seed}/gender"] = cell({"embeddings": read(seed, ("gender",))})
+        found[f"release/x/m/{seed}/lego/gender+age+occupation"] = cell({"embeddings": three})
+        found[f"release/x/m/{seed}/lego/gender"] = cell({"embeddings": read(seed, ("gender",))})
         found[f"differencing/x/m/{seed}"] = cell({"embeddings": three, "differencing": three, "before": three})
         for form in ("label-free", "label-aware"):
             found[f"unlabelled/x/m/{seed}/{form}"] = cell({"unlabelled": read(seed, ("gender", "age"))})
@@ -183,7 +125,7 @@ def test_each_target_can_be_missed() -> None:
 def test_an_unfinished_target_is_not_judged(capsys: pytest.CaptureFixture[str]) -> None:
     found = fake_cells()
     expected = list(found)
-    del found["release/x/m/1/gender"], found["training/x/ncf"]
+    del found["release/x/m/1/lego/gender"], found["training/x/ncf"]
     rows = judged(found, expected)
     assert [number for number, row in rows.items() if row["reached"] is None] == [3, 4, 8]
     assert "incomplete" in capsys.readouterr().out
@@ -220,7 +162,7 @@ def test_every_cell_runs_and_resumes(small_world: None, quick_method: str, tmp_p
     lego_targets.show(result)
     again = lego_targets.run(True, **given, enough_seconds=0)
     assert again["targets"] == result["targets"]
-    name = "release/ml-100k/lightgcn/0/gender"
+    name = f"release/ml-100k/lightgcn/0/{quick_method}/gender"
     assert result["cells"][name]["attacks"]["embeddings"]["gender"]["attackers"].keys() == {"linear"}
     assert (tmp_path / "models" / "quick" / "ml-100k-lightgcn-0" / "metrics.json").exists()
 

@@ -6,6 +6,11 @@ to do; they never contain a user id or a label.
 
 from __future__ import annotations
 
+import traceback
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent
+
 
 class OblivecError(Exception):
     """Base of everything Oblivec raises on purpose."""
@@ -37,3 +42,11 @@ class LimitMissed(OblivecError):
     """A release missed a limit of its policy and was not written."""
 
     exit_code = 4
+
+
+def place_of(problem: BaseException) -> str:
+    """File and line of this package where an unforeseen error arose: says where, and quotes nothing."""
+    frames = traceback.extract_tb(problem.__traceback__)
+    own = (frame for frame in reversed(frames) if Path(frame.filename).is_relative_to(PACKAGE))
+    place = next(own, frames[-1] if frames else None)
+    return f"{Path(place.filename).name}, line {place.lineno}" if place is not None else "an unknown place"

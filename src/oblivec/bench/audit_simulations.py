@@ -19,10 +19,10 @@ import numpy as np
 
 from oblivec.attacks.threats import Evidence
 from oblivec.audit.run import run_audit
-from oblivec.bench.kept_audits import KeptAudits
 from oblivec.console import voice
 from oblivec.datasets.attributes import Attribute
 from oblivec.engines.local import map_tasks
+from oblivec.experiments.kept import Kept, code_digest
 from oblivec.randomness import numpy_rng
 
 Matrix = tuple[np.ndarray, Mapping[str, Attribute]]
@@ -48,11 +48,11 @@ def run_scenarios(
     every finished audit is kept in that file, and those it already holds are not run again.
     """
     start = time.time()
-    kept = KeptAudits(resume) if resume is not None else None
-    done = kept.read() if kept is not None else {}
+    kept = Kept(resume) if resume is not None else None
     everything = [(scenario, seed) for scenario in scenarios for seed in range(scenario.audits)]
     everything.sort(key=lambda task: (task[1] + 0.5) / task[0].audits)
     names = [task_name(scenario, seed) for scenario, seed in everything]
+    done = kept.read(dict.fromkeys(names, code_digest())) if kept is not None else {}
     tasks = [task for task, name in zip(everything, names, strict=True) if name not in done]
     results = iter(map_tasks(partial(_audit_once, start, kept), tasks, jobs, "Simulated audits"))
     found: dict[str, list[dict[str, Any]]] = {scenario.name: [] for scenario in scenarios}
@@ -71,7 +71,7 @@ def task_name(scenario: Scenario, seed: int) -> str:
     return f"{scenario.name} ({drawn}), seed {seed}"
 
 
-def _audit_once(start: float, kept: KeptAudits | None, task: tuple[Scenario, int]) -> dict[str, Any] | None:
+def _audit_once(start: float, kept: Kept | None, task: tuple[Scenario, int]) -> dict[str, Any] | None:
     scenario, seed = task
     if time.time() - start > scenario.enough_seconds:
         return None
@@ -84,7 +84,7 @@ def _audit_once(start: float, kept: KeptAudits | None, task: tuple[Scenario, int
         voice.quiet = was_quiet
     found = result.to_json() | {"seconds": time.perf_counter() - before}
     if kept is not None:
-        kept.add(task_name(scenario, seed), found)
+        kept.add(task_name(scenario, seed), code_digest(), found)
     return found
 
 

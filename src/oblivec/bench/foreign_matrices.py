@@ -15,15 +15,15 @@ import numpy as np
 import torch
 
 from oblivec.attacks.panel import PANEL
-from oblivec.bench.base_models import data, models_root
-from oblivec.bench.cells import Cell, finish_cells
 from oblivec.bench.factorised import SETTINGS, Library, factorised, is_installed
-from oblivec.bench.paired import relative_loss
-from oblivec.bench.releases import OUTSIDE, UNTOUCHED, Means, ranked, resemblance, unpack
 from oblivec.console import say, show_table
 from oblivec.datasets.attributes import Attribute
 from oblivec.datasets.foreign import KINDS, foreign_matrix
 from oblivec.devices import resolve_device
+from oblivec.experiments.base_models import data, models_root
+from oblivec.experiments.cells import Cell, finish_cells
+from oblivec.experiments.paired import relative_loss
+from oblivec.experiments.releases import OUTSIDE, UNTOUCHED, Means, ranked, resemblance, unpack
 from oblivec.metrics import factor_scorer, rank_test_items
 
 USERS, DIMENSIONS = 6000, 64
@@ -55,23 +55,25 @@ def run(
     """
     if quick:
         means = {"attackers": QUICK_ATTACKERS} | means
-    chosen = Means(**({"device": device, "jobs": jobs} | means))
+    chosen = Means(**({"device": device, "jobs": 1} | means))
     chosen.lego(0)  # an unknown method or setting is refused before anything is factorised
     folder = models_root(models_folder, root)
     users, dimensions = (QUICK_USERS, QUICK_DIMENSIONS) if quick else (USERS, DIMENSIONS)
     kinds = QUICK_KINDS if quick else [kind for kind in KINDS if kind not in UNATTACKABLE]
     everything = []
+    kept_under = (chosen, users, dimensions, SETTINGS)
     for seed in range(1 if quick else seeds):
         for library, dataset in _factorised_cases(quick, path):
             work = partial(_factorised, chosen, folder, library, dataset, seed, root, path)
-            everything.append(Cell(f"factorised/{library}/{dataset}/{seed}", work))
+            everything.append(Cell(f"factorised/{library}/{dataset}/{seed}", work, settings=kept_under))
         everything += [
-            Cell(f"made-up/{kind}/{seed}", partial(_made_up, chosen, kind, users, dimensions, seed)) for kind in kinds
+            Cell(f"made-up/{kind}/{seed}", partial(_made_up, chosen, kind, users, dimensions, seed),
+                 settings=kept_under)
+            for kind in kinds
         ]
-    settings = (chosen, users, dimensions, SETTINGS)
-    found = finish_cells(everything, settings=settings, patterns=cells, resume=resume, enough_seconds=enough_seconds)
-    figures = {name: _figures(cell) for name, cell in found.items()}
-    return {"means": repr(chosen), "cells": figures, "of": len(everything)}
+    finished = finish_cells(everything, patterns=cells, resume=resume, enough_seconds=enough_seconds, jobs=jobs)
+    figures = {name: _figures(cell) for name, cell in finished.found.items()}
+    return {"means": repr(chosen), "cells": figures, "of": len(everything), "failed": finished.failed}
 
 
 def show(result: Mapping[str, Any]) -> None:

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from oblivec.attacks.panel import PANEL
-from oblivec.bench.base_models import BaseModels, data, models_root
-from oblivec.bench.cells import Cell, finish_cells
 from oblivec.bench.frontier_figure import draw_frontier
-from oblivec.bench.lego_targets import QUICK_ATTACKERS, QUICK_TRAINING
-from oblivec.bench.paired import relative_loss
-from oblivec.bench.releases import Means, resemblance, unpack, utility
 from oblivec.console import show_table
+from oblivec.experiments.base_models import BaseModels, data, models_root
+from oblivec.experiments.cells import Cell, finish_cells
+from oblivec.experiments.paired import relative_loss
+from oblivec.experiments.releases import Means, resemblance, unpack, utility
+from oblivec.experiments.setup import QUICK_ATTACKERS, QUICK_TRAINING
 
 METHODS: dict[str, dict[str, Any]] = {
     "paper": {"method": "paper"},
@@ -55,21 +55,27 @@ def run(
     if quick:
         folder, dataset, training = folder / "quick", "ml-100k", QUICK_TRAINING
         means = {"attackers": QUICK_ATTACKERS} | means
-    chosen = Means(**({"device": device, "jobs": jobs} | means))
+    chosen = Means(**({"device": device, "jobs": 1} | means))
     for settings in methods.values():  # an unknown method or setting is refused before anything is trained
         _bounded(chosen, settings, 1.0).lego(0)
-    work = partial(_point, chosen, BaseModels(folder, training, device, root), dataset)
-    everything = [Cell("frontier/original", partial(work, None, None))] + [
-        Cell(f"frontier/{curve}/{'default' if radius is None else radius}", partial(work, dict(settings), radius))
+    models = BaseModels(folder, training, device, root)
+    work = partial(_point, chosen, models, dataset)
+    kept_under, base = (chosen, dataset, training, dict(methods), BOUNDED), (dataset, "lightgcn", 0)
+    everything = [Cell("frontier/original", partial(work, None, None), base, settings=kept_under)] + [
+        Cell(f"frontier/{curve}/{'default' if radius is None else radius}", partial(work, dict(settings), radius), base,
+             settings=kept_under)
         for radius in (QUICK_RADII if quick else RADII) for curve, settings in methods.items()
     ]
-    kept_under = (chosen, dataset, training, dict(methods), BOUNDED)
-    found = finish_cells(everything, settings=kept_under, patterns=cells, resume=resume, enough_seconds=enough_seconds)
+    finished = finish_cells(
+        everything, patterns=cells, resume=resume, enough_seconds=enough_seconds, jobs=jobs,
+        prepare=lambda _: models.train_missing([base], jobs),
+    )
+    found = finished.found
     original = found.pop("frontier/original", None)
     points = [_figures(name, cell) for name, cell in found.items()]
     result = {
         "dataset": dataset, "model": "lightgcn", "of": len(everything) - 1,
-        "original": _worst(original) if original is not None else None, "points": points,
+        "original": _worst(original) if original is not None else None, "points": points, "failed": finished.failed,
     }
     if figure is not None and points:
         draw_frontier(result, figure)
@@ -101,7 +107,7 @@ def _point(
         release = lego.fit(U, attributes).protect(list(attributes))
     return {
         "attacks": means.attack(release, attributes, 0),
-        "utility": utility(model, release, split, refit_epochs=0, seed=0),
+        "utility": utility(model, model.with_user_matrix(release), split, refit_epochs=0, seed=0),
     } | resemblance(U, release, 0, means.device)
 
 

@@ -2,12 +2,14 @@
 
 Base: MovieLens-1M, three recommenders, five base seeds. The cells are
 
-    release/DATASET/MODEL/SEED/ATTRIBUTES      protect them; panel and outside attackers, utility, neighbours
+    release/DATASET/MODEL/SEED/lego/ATTRIBUTES protect them; panel and outside attackers, utility, neighbours
     change/DATASET/MODEL                       seconds of a requirement change from a warm store, on two cores
     training/DATASET/MODEL                     seconds of a whole training on two cores, from its first two epochs
     unlabelled/DATASET/MODEL/SEED/FORM         half of the labels hidden, the attacker is after the hidden ones
     differencing/DATASET/MODEL/SEED            label-free; the attacker holds the original too
     continuous/ml-100k/MODEL/SEED, continuous/synthetic/SEED
+
+The first kind is the cell of `oblivec reproduce table1`: whichever is run first, the other finds it done.
 """
 
 from __future__ import annotations
@@ -25,13 +27,15 @@ import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 
-from oblivec.bench.base_models import BaseModels, data, models_root
-from oblivec.bench.cells import Cell, finish_cells
-from oblivec.bench.releases import Means, resemblance, utility
 from oblivec.bench.target_summary import show_targets, summarise
 from oblivec.datasets.attributes import Attribute
 from oblivec.datasets.foreign import foreign_matrix
 from oblivec.datasets.interactions import LeaveOneOut
+from oblivec.experiments.base_models import BaseModels, data, models_root
+from oblivec.experiments.cells import Cell, finish_cells
+from oblivec.experiments.releases import Means, resemblance, utility
+from oblivec.experiments.setup import QUICK_ATTACKERS, QUICK_TRAINING, release_cell
+from oblivec.experiments.setup import Setup as Releases
 from oblivec.policies.utility import REFIT_EPOCHS
 from oblivec.randomness import numpy_rng
 from oblivec.recommenders import RECOMMENDERS, Recommender, recommender
@@ -45,8 +49,6 @@ CORES = 2
 CHANGES = {"add one": ALL, "drop one": ("age", "occupation"), "swap one": ("gender", "occupation")}
 """From gender and age, each change following the one before. None is a release that the store already has."""
 QUICK: dict[str, Any] = {"dataset": "ml-100k", "models": ("lightgcn",), "seeds": 1, "synthetic_users": 600}
-QUICK_TRAINING = {"epochs": 5, "learning_rate": 5e-3, "steps_per_epoch": 50}
-QUICK_ATTACKERS = ("linear", "pairs", "neighbours", "svm")
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,13 @@ class Setup:
 
     def model(self, name: str, seed: int, dataset: str | None = None) -> Recommender:
         return self.base.get(dataset or self.dataset, name, seed)
+
+    @property
+    def releases(self) -> Releases:
+        """The same for the cells that the tables share."""
+        return Releases(
+            self.base, attackers=tuple(self.means.attackers), outside=(), refit_epochs=self.refit_epochs,
+        )
 
     def split(self) -> LeaveOneOut:
         return data(self.dataset, self.base.root)[1]
@@ -92,7 +101,7 @@ def run(
     `means`: fields of `Means` to overrule.
     """
     folder = models_root(models_folder, root)
-    means = {"device": device, "jobs": jobs} | ({"attackers": QUICK_ATTACKERS} if quick else {}) | means
+    means = {"device": device, "jobs": 1} | ({"attackers": QUICK_ATTACKERS} if quick else {}) | means
     if quick:
         base = BaseModels(folder / "quick", QUICK_TRAINING, device, root)
         setup = Setup(Means(**means), base, training=QUICK_TRAINING, refit_epochs=1, **QUICK)
@@ -100,47 +109,38 @@ def run(
         setup = Setup(Means(**means), BaseModels(folder, {}, device, root))
     setup.means.lego(0)  # an unknown method or setting is refused before anything is trained
     everything = list_cells(setup)
-    found = finish_cells(
-        everything, settings=setup, patterns=cells, resume=resume, enough_seconds=enough_seconds,
+    finished = finish_cells(
+        everything, patterns=cells, resume=resume, enough_seconds=enough_seconds, jobs=jobs,
         prepare=lambda chosen: setup.base.train_missing([cell.base for cell in chosen if cell.base], jobs),
     )
     expected = [cell.name for cell in everything]
-    return {"setup": repr(setup)} | summarise(expected, found, setup.means.attackers)
+    summary = summarise(expected, finished.found, setup.means.attackers)
+    return {"setup": repr(setup), "failed": finished.failed} | summary
 
 
 def list_cells(setup: Setup) -> list[Cell]:
     """All cells, first those that most targets ask for. Base seeds run outermost: an early end has whole seeds."""
-    cells = []
+    cells: list[Cell] = []
+
+    def add(name: str, work: partial[dict[str, Any]], base: tuple[str, str, int] | None, alone: bool = False) -> None:
+        cells.append(Cell(name, work, base, settings=setup, alone=alone))
+
     for seed in range(setup.seeds):
         for model in setup.models:
             base, age = (setup.dataset, model, seed), ("ml-100k", model, seed)
             of = f"{setup.dataset}/{model}/{seed}"
             for names in (ALL, ALONE):
-                work = partial(_release, setup, model, seed, names)
-                cells.append(Cell(f"release/{of}/{'+'.join(names)}", work, base))
-            cells.append(Cell(f"differencing/{of}", partial(_differencing, setup, model, seed), base))
+                cells.append(release_cell(setup.releases, *base, setup.means.method, names, setup.means.settings))
+            add(f"differencing/{of}", partial(_differencing, setup, model, seed), base)
             for form in ("label-free", "label-aware"):
-                work = partial(_unlabelled, setup, model, seed, form == "label-free")
-                cells.append(Cell(f"unlabelled/{of}/{form}", work, base))
-            cells.append(Cell(f"continuous/ml-100k/{model}/{seed}", partial(_age_in_years, setup, model, seed), age))
-        cells.append(Cell(f"continuous/synthetic/{seed}", partial(_synthetic_amount, setup, seed)))
+                add(f"unlabelled/{of}/{form}", partial(_unlabelled, setup, model, seed, form == "label-free"), base)
+            add(f"continuous/ml-100k/{model}/{seed}", partial(_age_in_years, setup, model, seed), age)
+        add(f"continuous/synthetic/{seed}", partial(_synthetic_amount, setup, seed), None)
     for model in setup.models:
-        cells.append(Cell(f"change/{setup.dataset}/{model}", partial(_change, setup, model), (setup.dataset, model, 0)))
-    return cells + [Cell(f"training/{setup.dataset}/{model}", partial(_training, setup, model)) for model in TIMED]
-
-
-def _release(setup: Setup, name: str, seed: int, names: Sequence[str]) -> dict[str, Any]:
-    """Targets 1, 2, 3 and 8."""
-    model, attributes = setup.model(name, seed), setup.attributes(names)
-    split = setup.split()
-    U = model.user_matrix()
-    lego = setup.means.lego(seed, items=model.item_matrix()).fit(U, attributes)
-    release = lego.protect(names)
-    return {
-        "attacks": setup.means.attack(release, attributes, seed),
-        "utility": utility(model, release, split, refit_epochs=setup.refit_epochs, seed=seed),
-        "seconds": dict(lego.seconds),
-    } | resemblance(U, release, seed, setup.means.device)
+        add(f"change/{setup.dataset}/{model}", partial(_change, setup, model), (setup.dataset, model, 0), alone=True)
+    for model in TIMED:
+        add(f"training/{setup.dataset}/{model}", partial(_training, setup, model), None, alone=True)
+    return cells
 
 
 def _differencing(setup: Setup, name: str, seed: int) -> dict[str, Any]:
@@ -151,7 +151,7 @@ def _differencing(setup: Setup, name: str, seed: int) -> dict[str, Any]:
     release = setup.means.lego(seed, items=model.item_matrix(), label_free=True).fit(U, attributes).protect(ALL)
     return {
         "attacks": setup.means.attack(release, attributes, seed, ("embeddings", "differencing"), baseline=U),
-        "utility": utility(model, release, split, refit_epochs=0, seed=seed),
+        "utility": utility(model, model.with_user_matrix(release), split, refit_epochs=0, seed=seed),
     } | resemblance(U, release, seed, setup.means.device)
 
 

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -20,11 +19,11 @@ import numpy as np
 import torch
 
 from oblivec.console import say, show_table
-from oblivec.datasets.dataset import Dataset
 from oblivec.datasets.interactions import LeaveOneOut
 from oblivec.datasets.registry import load as load_dataset
 from oblivec.devices import resolve_device
 from oblivec.errors import BadInput
+from oblivec.experiments.base_models import held_out_split
 from oblivec.files.atomic import write_json
 from oblivec.metrics import rank_test_items
 from oblivec.recommenders import RECOMMENDERS, Ease, MostPopular, Recommender, recommender
@@ -83,20 +82,6 @@ def run(
             if out is not None:
                 write_json(out, result)
     return result
-
-
-def held_out_split(dataset: Dataset, validation: bool) -> LeaveOneOut:
-    """The leave-one-out split, or with `validation` the same rule applied to what is left of it for training."""
-    split = dataset.split()
-    if not validation:
-        return split
-    rows = dataset.interactions
-    kept = split.test_items[rows.users] != rows.items
-    earlier = dataclasses.replace(
-        rows, users=rows.users[kept], items=rows.items[kept],
-        timestamps=None if rows.timestamps is None else rows.timestamps[kept],
-    )
-    return dataclasses.replace(dataset, interactions=earlier).split()
 
 
 def _yardsticks(split: LeaveOneOut) -> dict[str, dict[str, float]]:

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from oblivec.attacks.panel import PANEL
-from oblivec.bench.paired import Pair, relative_loss
-from oblivec.bench.releases import OUTSIDE, UNTOUCHED, unpack
 from oblivec.console import show_table
+from oblivec.experiments.paired import Pair, relative_loss
+from oblivec.experiments.releases import OUTSIDE, UNTOUCHED, unpack
 
 Cells = Mapping[str, Mapping[str, Any]]
 POINTS = {"gender": 2.0, "age": 2.0, "occupation": 3.0}
@@ -231,7 +231,7 @@ def _slim(found: Cells) -> dict[str, Any]:
     """Cells without the rank of every single user."""
     slim: dict[str, Any] = {}
     for name, cell in found.items():
-        slim[name] = dict(cell)
+        slim[name] = {key: value for key, value in cell.items() if key != "machine"}
         if "utility" in cell:
             slim[name]["utility"] = {
                 kind: {key: value for key, value in row.items() if key != "ranks"}

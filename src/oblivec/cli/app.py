@@ -6,13 +6,12 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from pathlib import Path
 
 import typer
 
 from oblivec import __version__
 from oblivec.console import voice
-from oblivec.errors import OblivecError
+from oblivec.errors import OblivecError, place_of
 
 app = typer.Typer(
     name="oblivec",
@@ -23,7 +22,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-PACKAGE = Path(__file__).parents[1]
 INTERRUPTED = 130
 
 # Recent Typers carry their own copy of click, older ones use the installed one; usage errors share this base.
@@ -84,9 +82,7 @@ def _our_fault(problem: Exception) -> int:
     """One line that names the place. What the exception says may quote an id or a label: only `--verbose` shows it."""
     if voice.verbose:
         traceback.print_exception(problem)
-    frames = traceback.extract_tb(problem.__traceback__)
-    place = next((frame for frame in reversed(frames) if Path(frame.filename).is_relative_to(PACKAGE)), frames[-1])
-    where = f"{type(problem).__name__} in {Path(place.filename).name}, line {place.lineno}"
+    where = f"{type(problem).__name__} in {place_of(problem)}"
     advice = "" if voice.verbose else "; run it again with --verbose for the traceback, which may quote your data"
     return _fail(f"internal error: {where}{advice}", 1)
 

@@ -11,6 +11,7 @@ from oblivec.bench.registry import benchmarks, check_names, run_benchmark, show_
 from oblivec.cli.app import app
 from oblivec.cli.options import Jobs, Quiet, Verbose, split_list
 from oblivec.console import say, show_table
+from oblivec.errors import OblivecError
 from oblivec.files.atomic import write_json
 
 
@@ -74,3 +75,6 @@ def bench(
         if json is not None:
             write_json(json, {"benchmarks": records})
         show_benchmark(name, records[-1])
+    failed = [cell for record in records for cell in record["result"].get("failed", ())]
+    if failed:
+        raise OblivecError(f"{len(failed)} pieces failed, each said above; run it again when that is mended")

@@ -81,17 +81,16 @@ def resemblance(U: np.ndarray, release: np.ndarray, seed: int, device: str) -> d
 
 
 def utility(
-    model: Recommender, release: np.ndarray, split: LeaveOneOut, *, refit_epochs: int, seed: int
+    original: Recommender, edited: Recommender, split: LeaveOneOut, *, refit_epochs: int, seed: int
 ) -> dict[str, Any]:
-    """Ranks of the test items for the original and the release, and for both with the item side refitted to them.
+    """Ranks of the test items for the original and the edited one, and for both with the item side refitted to them.
 
     `control` is the original refitted the same way: what a refit gives without any unlearning.
     """
-    edited = model.with_user_matrix(release)
-    kinds = {"before": model, "after": edited}
+    kinds = {"before": original, "after": edited}
     if refit_epochs:
-        place = model.users.device
-        kinds["control"] = model.refit_items(split, epochs=refit_epochs, seed=seed, device=place)
+        place = original.users.device
+        kinds["control"] = original.refit_items(split, epochs=refit_epochs, seed=seed, device=place)
         kinds["refit"] = edited.refit_items(split, epochs=refit_epochs, seed=seed, device=place)
     return ranked({
         name: rank_test_items(kind.scores, split, device=kind.users.device) for name, kind in kinds.items()

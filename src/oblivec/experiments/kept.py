@@ -1,0 +1,99 @@
+"""Finished pieces of long work in a file, one JSON line each, so that it may be done in several runs.
+
+A line counts only for what it was made by: it carries a digest of the code its result depends on, and lines of other
+code are passed over. The digest is of what the code does and not of its words: comments, docstrings and layout may
+change, and it is the same under every version of Python, so that lines of several machines can be put together.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from oblivec.console import say
+from oblivec.errors import BadInput
+from oblivec.files.atomic import append_line
+
+PACKAGE = Path(__file__).parent.parent
+SOURCES = ("attacks/*.py", "audit/*.py", "datasets/planted.py", "randomness.py")
+_WORDS = {"kind", "type_comment", "type_ignores"}
+"""Fields of a syntax tree that change nothing."""
+
+
+@cache
+def code_digest(sources: tuple[str, ...] = SOURCES) -> str:
+    """Of these files of the package; by default of whatever attacks, judges and draws at random."""
+    digest = hashlib.sha256()
+    for path in sorted({path for pattern in sources for path in PACKAGE.glob(pattern)}):
+        digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0")
+        digest.update(what_it_does(path.read_text(encoding="utf-8")).encode() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def what_it_does(source: str) -> str:
+    """The code without its words. `ast.dump` would do, were its output the same in every version of Python."""
+    return "".join(_pieces(ast.parse(source)))
+
+
+def _pieces(node: Any) -> Iterator[str]:
+    if isinstance(node, ast.AST):
+        yield f"{type(node).__name__}("
+        for name, value in ast.iter_fields(node):
+            if name not in _WORDS and value not in (None, []):  # newer versions add fields that are mostly empty
+                yield f"{name}="
+                yield from _pieces(value)
+        yield ")"
+    elif isinstance(node, list):
+        for one in node:
+            if not _is_text_alone(one):
+                yield from _pieces(one)
+                yield ","
+    else:
+        yield repr(node)
+
+
+def _is_text_alone(node: Any) -> bool:
+    """A statement that is only a string: a docstring, or a word about the line above."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+class Kept:
+    """The file. Lines are added by the processes that do the work, as soon as each piece is done."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def read(self, codes: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+        """Of the pieces named in `codes`, those made by the code of that digest. The last line of a name counts.
+
+        A line cut short by a kill is passed over, and said to be; so is one of other code.
+        """
+        try:
+            text = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
+            if text and not text.endswith("\n"):
+                append_line(self.path, "")  # the next line must not continue a broken one
+        except (OSError, UnicodeDecodeError):
+            raise BadInput(f"{self.path}: cannot be read; name another place with --out or --resume") from None
+        found: dict[str, dict[str, Any]] = {}
+        others = 0
+        for line in text.splitlines():
+            try:
+                row = json.loads(line)
+                name, code, result = row["audit"], row["code"], row["result"]
+            except (ValueError, KeyError, TypeError):
+                others += bool(line.strip())
+                continue
+            if codes.get(name) == code:
+                found[name] = result
+            others += name in codes and codes[name] != code
+        if others:
+            say(f"{self.path}: {others} lines are broken or of other code and do not count")
+        return found
+
+    def add(self, name: str, code: str, result: dict[str, Any]) -> None:
+        append_line(self.path, json.dumps({"code": code, "audit": name, "result": result}))

@@ -41,6 +41,11 @@ METHODS: Mapping[str, str] = {
 """Name to the name in a table, in the order of the tables."""
 STEPWISE = ("paper", "paper-tuned", "lego")
 """Those that go through the front door, `oblivec.Lego`."""
+_BRIEF = {"steps": 20, "combination": {"steps": 20}}
+QUICK_SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "d2dfr": {"steps": 20}, "paper": _BRIEF, "paper-tuned": _BRIEF, "d2dfr-fc": _BRIEF, "ec-ac": {"steps": 20},
+}
+"""Of the iterative methods in a quick run, which shows that an experiment runs and no more."""
 Attributes = Mapping[str, Attribute]
 
 

@@ -1,0 +1,69 @@
+"""The one style of all figures: as wide as a printed page's text, vectors, readable without colour.
+
+What a figure shows is said in the text that it stands in, so figures have no titles of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from oblivec.errors import BadInput
+from oblivec.files.atomic import atomic_path
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMATS = (".svg", ".pdf")
+WIDTH = 7.2
+"""Inches."""
+COLOURS = {
+    "original": "#000000", "paper": "#0072B2", "paper-tuned": "#56B4E9", "lego": "#D55E00", "d2dfr": "#009E73",
+    "d2dfr-stored": "#009E73", "advx": "#CC79A7", "d2dfr-fc": "#E69F00", "ec-ac": "#999933",
+}
+"""By method; colours that the colour-blind tell apart."""
+MARKERS = {"original": "x", "paper": "o", "paper-tuned": "v", "lego": "s", "d2dfr": "^", "d2dfr-stored": "P",
+           "advx": "D", "d2dfr-fc": "<", "ec-ac": ">"}
+DASHES = {"paper": "-", "paper-tuned": "--", "lego": "-.", "d2dfr": ":", "d2dfr-stored": ":", "advx": "--"}
+
+
+def line_style(method: str) -> dict[str, Any]:
+    """Colour, marker and dash of a method, the same in every figure."""
+    return {
+        "color": COLOURS.get(method, "0.4"), "marker": MARKERS.get(method, "."), "markersize": 4.5,
+        "linestyle": DASHES.get(method, "-"), "linewidth": 1.3,
+    }
+
+
+@contextmanager
+def page(target: Path, height: float) -> Iterator[Figure]:
+    """An empty figure of that height in inches, written to `target` when the block is left."""
+    if target.suffix not in FORMATS:
+        raise BadInput(f"{target}: cannot draw into '{target.suffix}'; use {', '.join(FORMATS)}")
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    style: Any = {
+        "font.size": 8, "axes.titlesize": 8.5, "axes.spines.top": False, "axes.spines.right": False,
+        "axes.grid": True, "axes.grid.axis": "y", "grid.color": "0.92", "grid.linewidth": 0.6, "axes.axisbelow": True,
+        "legend.frameon": False, "svg.hashsalt": "oblivec", "svg.fonttype": "path", "pdf.fonttype": 42,
+    }
+    with matplotlib.rc_context(style):
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        yield figure
+        # No date, so that the same figures give the same file.
+        undated = {"Date": None} if target.suffix == ".svg" else {"CreationDate": None}
+        with atomic_path(target) as temporary:
+            figure.savefig(temporary, format=target.suffix[1:], metadata=undated)
+
+
+def legend_above(figure: Figure, panels: Any) -> None:
+    """One legend for all panels, each name once."""
+    found: dict[str, Any] = {}
+    for panel in panels:
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    if found:
+        figure.legend(found.values(), found.keys(), loc="outside upper center", ncols=min(len(found), 6))

@@ -11,6 +11,7 @@ from oblivec.cli import data as data  # each command module registers itself
 from oblivec.cli import demo as demo
 from oblivec.cli import doctor as doctor
 from oblivec.cli import policies as policies
+from oblivec.cli import reproduce as reproduce
 from oblivec.cli import store as store
 from oblivec.cli import train as train
 from oblivec.cli import unlearn as unlearn

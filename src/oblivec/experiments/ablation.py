@@ -13,7 +13,6 @@ from typing import Any
 from oblivec.console import show_table
 from oblivec.experiments.cells import Cell
 from oblivec.experiments.drawing import COLOURS, page
-from oblivec.experiments.methods import QUICK_SETTINGS
 from oblivec.experiments.printed import COLUMNS, ROWS, printed
 from oblivec.experiments.setup import Setup, release_cell
 from oblivec.experiments.summaries import Found, over_seeds, row, shown, shown_worst
@@ -31,15 +30,17 @@ METHODS: dict[str, dict[str, Any]] = {
 def cells(setup: Setup) -> list[Cell]:
     """One release per data set, model, base seed and method, all attributes protected."""
     return [
-        release_cell(setup, dataset, model, seed, *_asked(setup, method, dataset))
+        _cell(setup, dataset, model, seed, method)
         for seed in range(setup.seeds) for dataset in setup.datasets for model in setup.models for method in METHODS
     ]
 
 
-def _asked(setup: Setup, method: str, dataset: str) -> tuple[str, tuple[str, ...], dict[str, Any], str]:
+def _cell(setup: Setup, dataset: str, model: str, seed: int, method: str) -> Cell:
+    """The step that is kept, or exchanged, has the settings that its own method has."""
     name, _, variant = method.partition(":")
-    settings = {**METHODS[method], **(QUICK_SETTINGS.get(name, {}) if setup.quick else {})}
-    return name, setup.requirements(dataset)[-1], settings, variant
+    first_step = {"d2dfr-fc": "d2dfr", "ec-ac": METHODS[method].get("steps_of", "paper")}.get(name, name)
+    settings = setup.settings(dataset, model, name if setup.quick else first_step) | METHODS[method]
+    return release_cell(setup, dataset, model, seed, name, setup.requirements(dataset)[-1], settings, variant)
 
 
 def summarise(found: Found) -> dict[str, Any]:

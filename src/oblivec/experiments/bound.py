@@ -23,7 +23,7 @@ from oblivec.errors import OblivecError
 from oblivec.experiments.cells import Cell
 from oblivec.experiments.drawing import COLOURS, legend_above, page
 from oblivec.experiments.end_to_end import solve, told
-from oblivec.experiments.methods import QUICK_SETTINGS, make_release, sources
+from oblivec.experiments.methods import make_release, sources
 from oblivec.experiments.printed import printed
 from oblivec.experiments.setup import Setup
 from oblivec.experiments.summaries import Found, mean_and_spread, over_seeds, shown
@@ -41,7 +41,7 @@ def cells(setup: Setup) -> list[Cell]:
         for dataset in setup.datasets:
             for model in setup.models:
                 for method in STEPS_OF:
-                    settings = dict(QUICK_SETTINGS[method]) if setup.quick else {}
+                    settings = setup.settings(dataset, model, method)
                     found.append(Cell(
                         f"bound/{dataset}/{model}/{seed}/{method}",
                         partial(_measure, setup, dataset, model, seed, method, settings), (dataset, model, seed),

@@ -16,7 +16,7 @@ from oblivec.console import show_table
 from oblivec.experiments.cells import Cell
 from oblivec.experiments.drawing import legend_above, line_style, page
 from oblivec.experiments.measuring import measure_release, prefixes
-from oblivec.experiments.methods import QUICK_SETTINGS, chain, make_release, sources
+from oblivec.experiments.methods import chain, make_release, sources
 from oblivec.experiments.printed import printed
 from oblivec.experiments.releases import Means
 from oblivec.experiments.setup import ATTRIBUTES, MEASURING, Setup
@@ -44,11 +44,11 @@ def cells(setup: Setup) -> list[Cell]:
                 for method, protected in (("original", ()), *(
                     (method, names) for method in METHODS for names in ((first,), (last,), (first, last))
                 )):
-                    settings = QUICK_SETTINGS.get(method, {}) if setup.quick else {}
+                    settings = setup.settings(dataset, model, method)
                     work = partial(_protect, setup, dataset, model, seed, method, protected, settings)
                     name = f"correlated/{of}/{method}/{'+'.join(protected) or 'nothing'}"
                     found.append(_cell(setup, name, work, (dataset, model, seed), method, settings))
-                settings = QUICK_SETTINGS["d2dfr"] if setup.quick else {}
+                settings = setup.settings(dataset, model, "d2dfr")
                 parts = tuple(f"sequence/{of}/d2dfr/{'+'.join(names)}" for names in prefixes(ATTRIBUTES[dataset]))
                 work = partial(_sequence, setup, dataset, model, seed, settings, parts)
                 found.append(_cell(setup, parts[-1], work, (dataset, model, seed), "d2dfr", settings, parts))

@@ -16,7 +16,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import permutations
+from itertools import chain, count, permutations
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ __all__ = ["CORES", "MODELS", "cells", "draw", "show", "summarise"]
 MODELS = ("ncf", "lightgcn")
 """The paper shows NCF."""
 CORES = 2
-D2DFR_STEPS, PAPER_STEPS, EPOCHS = (3, 13), (10, 60), (1, 2)
+D2DFR_STEPS, PAPER_STEPS, EPOCHS = (2, 10), (10, 60), (1, 2)
 """Short and long run that a whole one is scaled up from."""
 WHOLE = {"paper": AlternatingConfig.model_fields["steps"].default, "lego": 1}
 """Steps of a whole run; lego's own number is not a setting, it is run as it is."""
@@ -50,7 +50,7 @@ Requirement = tuple[str, ...]
 def requirements(names: Sequence[str]) -> dict[str, Requirement]:
     """What is asked for: one attribute, two, three, each from nothing. Then the changes, one after the other, where all
     but the last are protected: the last as well, the first no longer, and one for another."""
-    asked = {str(count): tuple(names[:count]) for count in range(1, len(names) + 1)}
+    asked = {str(number): tuple(names[:number]) for number in range(1, len(names) + 1)}
     asked["increase"] = tuple(names)
     asked["decrease"] = tuple(names[1:])
     asked["alter"] = (names[0], *names[2:])  # for the second, the first again
@@ -76,16 +76,17 @@ def _measure(setup: Setup, dataset: str, model: str) -> dict[str, Any]:
     base, (_, split) = setup.base.get(dataset, model, 0).to("cpu"), setup.data(dataset)
     attributes = setup.attributes(dataset, ATTRIBUTES[dataset])
     asked = requirements(list(attributes))
-    with cores(CORES):
+    most = 1 if setup.quick else CORES
+    with cores(most):
         removals = {name: _d2dfr(base, one) for name, one in attributes.items()}
         rate = product_rate(base.users.shape[1])
-        stepwise = {method: _stepwise(method, base, attributes, asked) for method in ("paper", "lego")}
+        stepwise = {method: _stepwise(method, base, attributes, asked, most) for method in ("paper", "lego")}
     return {
-        "cores": CORES, "users": split.n_users, "dimensions": base.users.shape[1], "requirements": asked,
-        "original": fastest(partial(_training, base, split, ()), CORES),
+        "cores": most, "users": split.n_users, "dimensions": base.users.shape[1], "requirements": asked,
+        "original": fastest(partial(_training, base, split, ()), most),
         "advx": {
-            str(count): fastest(partial(_training, base, split, tuple(attributes.values())[:count]), CORES)
-            for count in range(1, len(attributes) + 1)
+            str(number): fastest(partial(_training, base, split, tuple(attributes.values())[:number]), most)
+            for number in range(1, len(attributes) + 1)
         },
         "d2dfr": _sequential(removals, asked) | {"removals": removals, "product_rate": rate},
         "d2dfr-stored": _with_stored(removals, asked, 4 * base.users.numel()),
@@ -148,14 +149,14 @@ def best_order(names: Iterable[str], stored: set[Requirement]) -> tuple[Requirem
 
 
 def _beginnings(order: Sequence[str]) -> list[Requirement]:
-    return [tuple(order[:count]) for count in range(len(order) + 1)]
+    return [tuple(order[:number]) for number in range(len(order) + 1)]
 
 
 # --- two steps --------------------------------------------------------------------------------------------------------
 
 
 def _stepwise(
-    method: str, base: Recommender, attributes: Mapping[str, Attribute], asked: Mapping[str, Requirement]
+    method: str, base: Recommender, attributes: Mapping[str, Attribute], asked: Mapping[str, Requirement], jobs: int
 ) -> dict[str, Any]:
     """Met from nothing: calibrate what the requirement names, two at a time, and combine. Changes: from opening a store
     that has every calibration and no release."""
@@ -164,7 +165,7 @@ def _stepwise(
 
     def lego(calibrate: int, combine: int, store: Path | None = None) -> Lego:
         steps: dict[str, Any] = {"steps": calibrate, "combination": {"steps": combine}} if whole > 1 else {}
-        return Lego(method, items=items, store=store, device="cpu", jobs=CORES, **steps)
+        return Lego(method, items=items, store=store, device="cpu", jobs=jobs, **steps)
 
     def meet(names: Requirement, steps: int) -> None:
         lego(steps, steps).fit(U, {name: attributes[name] for name in names}).protect(names)
@@ -178,8 +179,8 @@ def _stepwise(
         lego(brief, brief, warm).fit(U, dict(attributes))
         for what, names in asked.items():
             if what in CHANGES:
-                stores = [Path(shutil.copytree(warm, Path(folder) / f"{what}-{turn}")) for turn in range(2)]
-                work = partial(follow, names, iter(stores))
+                copies = (Path(shutil.copytree(warm, Path(folder) / f"{what}-{turn}")) for turn in count())
+                work = partial(follow, names, chain([next(copies)], copies))  # the first is there before the clock runs
             else:
                 work = partial(meet, names)
             found[what] = scaled(work, *PAPER_STEPS, whole)

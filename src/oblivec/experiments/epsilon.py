@@ -14,7 +14,6 @@ from typing import Any
 from oblivec.console import show_table
 from oblivec.experiments.cells import Cell
 from oblivec.experiments.drawing import legend_above, line_style, page
-from oblivec.experiments.methods import QUICK_SETTINGS
 from oblivec.experiments.setup import Setup, release_cell
 from oblivec.experiments.summaries import Found, over_seeds, row, shown, shown_worst
 
@@ -43,8 +42,7 @@ def _cell(setup: Setup, dataset: str, model: str, seed: int, method: str, radius
         return release_cell(setup, dataset, model, seed, "original", names)
     if method == "lego" and radius == "inf":
         return release_cell(setup, dataset, model, seed, method, names)
-    settings: dict[str, Any] = dict(QUICK_SETTINGS.get(method, {}) if setup.quick else {})
-    settings |= {"radius": radius if radius == "inf" else float(radius)}
+    settings = setup.settings(dataset, model, method) | {"radius": radius if radius == "inf" else float(radius)}
     settings |= {"ball": "row"} if method == "paper" else {}
     return release_cell(setup, dataset, model, seed, method, names, settings, f"radius-{radius}")
 

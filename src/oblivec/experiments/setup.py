@@ -18,7 +18,7 @@ from oblivec.datasets.interactions import LeaveOneOut
 from oblivec.experiments.base_models import BaseModels
 from oblivec.experiments.cells import Cell
 from oblivec.experiments.measuring import measure_release, prefixes
-from oblivec.experiments.methods import chain, make_release, sources
+from oblivec.experiments.methods import QUICK_SETTINGS, chain, make_release, sources
 from oblivec.experiments.releases import OUTSIDE, Means
 from oblivec.policies.utility import REFIT_EPOCHS
 from oblivec.recommenders import RECOMMENDERS
@@ -79,6 +79,10 @@ class Setup:
         """How a release of this method is attacked: in one process, because cells run side by side."""
         attackers = (*self.attackers, *self.outside) if method in JUDGED else self.attackers
         return Means(attackers=attackers, device=self.device, jobs=1)
+
+    def settings(self, dataset: str, model: str, method: str) -> dict[str, Any]:
+        """Of the method wherever a table shows it: those chosen, and in a quick run those for a quick run."""
+        return dict(QUICK_SETTINGS.get(method, {})) if self.quick else self.chosen(dataset, model, method)
 
     def chosen(self, dataset: str, model: str, method: str) -> dict[str, Any]:
         """The settings that the grid search chose, or none."""

@@ -15,6 +15,9 @@ from threadpoolctl import threadpool_limits
 
 from oblivec.baselines.mmd import BLOCK
 
+ENOUGH_SECONDS = 0.5
+"""By how much a longer run must take longer, to be told from noise."""
+
 
 @contextmanager
 def cores(count: int) -> Iterator[None]:
@@ -35,15 +38,18 @@ def seconds_of(work: Callable[[], Any]) -> float:
 
 
 def scaled(run: Callable[[int], Any], few: int, many: int, whole: int) -> dict[str, Any]:
-    """Seconds of `run(whole)`, from runs of `few` and of `many` steps: what is done once, and what every step costs.
-
-    Where `whole` is no more than `many`, it is run as it is.
-    """
-    if whole <= many:
-        return {"seconds": seconds_of(lambda: run(whole)), "steps": whole, "steps_run": whole}
-    short, long = seconds_of(lambda: run(few)), seconds_of(lambda: run(many))
-    step = max(long - short, 0.0) / (many - few)
-    return {"seconds": short + (whole - few) * step, "seconds_of_a_step": step, "steps": whole, "steps_run": few + many}
+    """Seconds of `run(whole)`, from runs of `few` and of at least `many` steps: what is done once, and what every step
+    costs. The longer run is made long enough for the clock. Where it would have to be whole, it is run as it is."""
+    if whole > many:
+        run(few)  # the first run of anything takes longer
+    while whole > many:
+        short, long = seconds_of(lambda: run(few)), seconds_of(lambda many=many: run(many))
+        if long - short >= ENOUGH_SECONDS:
+            step = (long - short) / (many - few)
+            return {"seconds": short + (whole - few) * step, "seconds_of_a_step": step, "steps": whole,
+                    "steps_run": many}
+        many *= 4
+    return {"seconds": seconds_of(lambda: run(whole)), "steps": whole, "steps_run": whole}
 
 
 def fastest(run: Callable[[], dict[str, Any]], most_threads: int) -> dict[str, Any]:

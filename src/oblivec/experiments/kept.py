@@ -12,6 +12,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,16 @@ def what_it_does(source: str) -> str:
 
 
 def _pieces(node: Any) -> Iterator[str]:
-    if isinstance(node, ast.AST):
+    if isinstance(node, ast.JoinedStr):  # versions differ in how they cut the text between the braces
+        yield "JoinedStr("
+        for constant, run in groupby(node.values, lambda one: isinstance(one, ast.Constant)):
+            if constant:
+                yield repr("".join(one.value for one in run if isinstance(one, ast.Constant)))
+            else:
+                for one in run:
+                    yield from _pieces(one)
+        yield ")"
+    elif isinstance(node, ast.AST):
         yield f"{type(node).__name__}("
         for name, value in ast.iter_fields(node):
             if name not in _WORDS and value not in (None, []):  # newer versions add fields that are mostly empty

@@ -1,6 +1,6 @@
 """Which point of a grid wins, and the file that the tables read it from.
 
-`python -m oblivec.experiments.tuning_choice FILE` takes what `oblivec bench tuning --json FILE` chose into `tuned.json`.
+`python -m oblivec.experiments.tuning_choice FILE` takes what `oblivec bench tuning --json FILE` chose into tuned.json.
 """
 
 from __future__ import annotations

@@ -63,7 +63,8 @@ class Finished:
     """What is there after a run."""
 
     found: dict[str, dict[str, Any]]
-    """Results by name, in the order of the cells; each with `cell_seconds` and the `machine` it was made on."""
+    """Results by name, in the order of the cells; each with its `cell_seconds`, its `cell_cpu_seconds` (the same
+    on a busy machine) and the `machine` it was made on."""
     missing: list[str]
     failed: dict[str, str] = field(default_factory=dict)
     """Cells that were begun in this run and ended in an error, with what went wrong."""
@@ -137,7 +138,7 @@ def _run(kept: Kept | None, until: float, quiet: bool, parent: int, cell: Cell) 
         return None
     if os.getpid() != parent:
         voice.quiet, voice.counting = quiet, True  # the bar on the screen is the parent's
-    start = time.perf_counter()
+    start, work_before = time.perf_counter(), time.process_time()
     try:
         result = cell.work()
     except Exception as problem:
@@ -145,9 +146,12 @@ def _run(kept: Kept | None, until: float, quiet: bool, parent: int, cell: Cell) 
         text = " ".join(str(problem).split()) if known else f"{type(problem).__name__} in {place_of(problem)}"
         say(f"{cell.name}: FAILED: {text}")
         return _Ended({}, text, problem.exit_code if isinstance(problem, OblivecError) else 1)
-    seconds = round((time.perf_counter() - start) / len(cell.results), 1)
+    seconds, work = (
+        round((now - then) / len(cell.results), 1)
+        for now, then in ((time.perf_counter(), start), (time.process_time(), work_before))
+    )
     results = {
-        name: one | {"cell_seconds": seconds, "machine": describe_machine()}
+        name: one | {"cell_seconds": seconds, "cell_cpu_seconds": work, "machine": describe_machine()}
         for name, one in (result if cell.parts else {cell.name: result}).items()
     }
     if kept is not None:

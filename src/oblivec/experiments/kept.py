@@ -46,7 +46,7 @@ def _pieces(node: Any) -> Iterator[str]:
         yield "JoinedStr("
         for constant, run in groupby(node.values, lambda one: isinstance(one, ast.Constant)):
             if constant:
-                yield repr("".join(one.value for one in run if isinstance(one, ast.Constant)))
+                yield repr("".join(str(one.value) for one in run if isinstance(one, ast.Constant)))
             else:
                 for one in run:
                     yield from _pieces(one)

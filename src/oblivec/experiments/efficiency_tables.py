@@ -86,7 +86,7 @@ def show(summary: Mapping[str, Any]) -> None:
     padded = [(*row[:3], *_aligned(row[3:], len(asked))) for row in rows]
     runs = summary["cases"][0]["runs"]
     show_table("Seconds to meet a requirement, and to follow a change of it", columns, padded,
-               f"{summary['cases'][0]['cores']} cores; scaled up from: "
+               f"cores: {summary['cases'][0]['cores']}; scaled up from: "
                + ", ".join(f"{method} {run}" for method, run in runs.items() if run != "whole"))
     show_table(
         "How many times faster a change is with lego (the slowest of the three changes)",

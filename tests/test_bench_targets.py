@@ -17,10 +17,11 @@ from oblivec.cli.app import run
 from oblivec.datasets.attributes import continuous
 from oblivec.datasets.synthetic import SyntheticConfig, generate
 from oblivec.errors import BadInput
-from oblivec.experiments import base_models
+from oblivec.experiments import base_models, table1
 from oblivec.experiments.base_models import BaseModels
 from oblivec.experiments.paired import relative_loss
 from oblivec.experiments.releases import Means, ranked, unpack
+from oblivec.experiments.running import Options, setup_for
 from oblivec.metrics import Ranking
 from quick_method import quick_method as quick_method
 
@@ -165,6 +166,16 @@ def test_every_cell_runs_and_resumes(small_world: None, quick_method: str, tmp_p
     name = f"release/ml-100k/lightgcn/0/{quick_method}/gender"
     assert result["cells"][name]["attacks"]["embeddings"]["gender"]["attackers"].keys() == {"linear"}
     assert (tmp_path / "models" / "quick" / "ml-100k-lightgcn-0" / "metrics.json").exists()
+
+
+def test_releases_are_the_cells_of_table_1(tmp_path: Path) -> None:
+    """Whichever is run first, the other finds them done: the same line, of the same code."""
+    own = lego_targets.list_cells(lego_targets.Setup(Means(jobs=1), BaseModels(tmp_path / "a", {})))
+    theirs = table1.cells(setup_for("table1", Options(root=tmp_path / "b")))
+    lines = {cell.line(name): cell.sources for cell in theirs for name in cell.results}
+    releases = [cell for cell in own if cell.name.startswith("release/")]
+    assert len(releases) == 30
+    assert all(lines.get(cell.line(cell.name)) == cell.sources for cell in releases)
 
 
 def test_a_model_of_other_settings_is_refused(small_world: None, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from oblivec.datasets.foreign import foreign_matrix
 from oblivec.datasets.interactions import LeaveOneOut
 from oblivec.experiments.base_models import BaseModels, data, models_root
 from oblivec.experiments.cells import Cell, finish_cells
-from oblivec.experiments.releases import Means, resemblance, utility
+from oblivec.experiments.releases import OUTSIDE, Means, resemblance, utility
 from oblivec.experiments.setup import QUICK_ATTACKERS, QUICK_TRAINING, release_cell
 from oblivec.experiments.setup import Setup as Releases
 from oblivec.policies.utility import REFIT_EPOCHS
@@ -71,9 +71,10 @@ class Setup:
     @property
     def releases(self) -> Releases:
         """The same for the cells that the tables share."""
-        return Releases(
-            self.base, attackers=tuple(self.means.attackers), outside=(), refit_epochs=self.refit_epochs,
+        panel, beside = (
+            tuple(name for name in self.means.attackers if (name in OUTSIDE) == kind) for kind in (False, True)
         )
+        return Releases(self.base, attackers=panel, outside=beside, refit_epochs=self.refit_epochs)
 
     def split(self) -> LeaveOneOut:
         return data(self.dataset, self.base.root)[1]

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,12 +17,10 @@ from oblivec.attacks.threats import Evidence
 from oblivec.audit.run import run_audit
 from oblivec.datasets.attributes import Attribute
 from oblivec.datasets.interactions import LeaveOneOut
+from oblivec.experiments.methods import Made
 from oblivec.experiments.releases import Means, ranked, resemblance, utility
 from oblivec.metrics import rank_test_items
 from oblivec.recommenders import MostPopular, Recommender
-
-if TYPE_CHECKING:
-    from oblivec.experiments.methods import Made
 
 
 def measure_release(

@@ -6,7 +6,7 @@ Whichever experiment asks for it, it is the same cell and is measured once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -18,10 +18,10 @@ from oblivec.datasets.interactions import LeaveOneOut
 from oblivec.experiments.base_models import BaseModels
 from oblivec.experiments.cells import Cell
 from oblivec.experiments.measuring import measure_release, prefixes
-from oblivec.experiments.methods import QUICK_SETTINGS, chain, make_release, sources
+from oblivec.experiments.methods import QUICK_SETTINGS, Made, chain, make_release, sources
 from oblivec.experiments.releases import OUTSIDE, Means
 from oblivec.policies.utility import REFIT_EPOCHS
-from oblivec.recommenders import RECOMMENDERS
+from oblivec.recommenders import RECOMMENDERS, Recommender
 
 MEASURING = (
     "attacks/*.py", "audit/run.py", "audit/statistics.py", "audit/verdicts.py", "audit/attackable.py", "metrics/*.py",
@@ -53,7 +53,8 @@ class Setup:
     seeds: int = 5
     attackers: tuple[str, ...] = PANEL
     outside: tuple[str, ...] = OUTSIDE
-    """Attackers beside the panel, for the methods that are judged."""
+    """Attackers beside the panel, for the methods that are judged: as many as are installed, so that they are no part
+    of what a result is kept under."""
     refit_epochs: int = REFIT_EPOCHS
     quick: bool = False
     tuned: Mapping[str, Any] = field(default_factory=dict)
@@ -126,11 +127,11 @@ def _name(dataset: str, model: str, seed: int, method: str, variant: str, names:
 
 
 def _cell(
-    setup: Setup, name: str, work: Any, base: tuple[str, str, int], method: str, settings: Mapping[str, Any] | None,
-    parts: tuple[str, ...] = (),
+    setup: Setup, name: str, work: Callable[[], dict[str, Any]], base: tuple[str, str, int], method: str,
+    settings: Mapping[str, Any] | None, parts: tuple[str, ...] = (),
 ) -> Cell:
     kept_under = (
-        sorted((settings or {}).items()), setup.means(method).attackers, sorted(setup.base.settings.items()),
+        sorted((settings or {}).items()), tuple(setup.attackers), sorted(setup.base.settings.items()),
         _refit_epochs(setup, method), method in JUDGED,
     )
     return Cell(name, work, base, (*MEASURING, *sources(method)), kept_under, parts)
@@ -165,8 +166,8 @@ def _chain(
 
 
 def _measured(
-    setup: Setup, made: Any, base: Any, split: LeaveOneOut, attributes: Mapping[str, Attribute], seed: int, method: str,
-    settings: Mapping[str, Any],
+    setup: Setup, made: Made, base: Recommender, split: LeaveOneOut, attributes: Mapping[str, Attribute], seed: int,
+    method: str, settings: Mapping[str, Any],
 ) -> dict[str, Any]:
     found = measure_release(
         made, base, split, attributes, seed=seed, means=setup.means(method), p_values=method in JUDGED,

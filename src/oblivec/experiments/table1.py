@@ -16,7 +16,7 @@ from oblivec.console import show_table
 from oblivec.experiments.cells import Cell
 from oblivec.experiments.drawing import legend_above, line_style, page
 from oblivec.experiments.measuring import prefixes
-from oblivec.experiments.methods import METHODS, QUICK_SETTINGS
+from oblivec.experiments.methods import METHODS
 from oblivec.experiments.printed import COLUMNS, printed_cell
 from oblivec.experiments.releases import ranked
 from oblivec.experiments.setup import ATTRIBUTES, BLIND, JUDGED, Setup, chain_cell, release_cell
@@ -56,7 +56,7 @@ def _of_one_base(setup: Setup, dataset: str, model: str, seed: int) -> Iterator[
     everything = ATTRIBUTES[dataset]
 
     def settings(method: str) -> dict[str, Any]:
-        return dict(QUICK_SETTINGS.get(method, {})) if setup.quick else setup.chosen(dataset, model, method)
+        return setup.settings(dataset, model, method)
 
     for method in BLIND:
         for variant, given in (_dp(setup, dataset, model) if method == "dp" else {"": {}}).items():

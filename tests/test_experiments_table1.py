@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from oblivec.attacks.base import REGISTRY
+from oblivec.attacks.linear import Linear
 from oblivec.attacks.panel import PANEL
 from oblivec.bench import tuning as bench_tuning
 from oblivec.cli.app import run
@@ -41,7 +43,13 @@ def reproduce(tmp_path: Path, *more: str) -> int:
                 "--jobs", "1", "--device", "cpu", "--quiet", *more])
 
 
-@pytest.mark.usefixtures("small_world")
+@pytest.fixture
+def faster_attacker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A linear attacker in the place of the paper's, which takes its time even on few users."""
+    monkeypatch.setattr(REGISTRY["paper"], "attack", lambda _, problem, device: Linear().attack(problem, device))
+
+
+@pytest.mark.usefixtures("small_world", "faster_attacker")
 def test_every_method_has_its_rows_and_nothing_is_done_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

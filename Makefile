@@ -1,11 +1,11 @@
-# Everything a newcomer needs: make setup, make demo, make test, make test-all, make lint.
+# Everything a newcomer needs: make setup, make demo, make test, make test-all, make lint, make results.
 PYTHON ?= python3
 # The CPU build of torch first, so that no CUDA build is pulled where none is wanted; where the package index has no such
 # build, whatever torch it has. On a GPU machine: make setup TORCH=torch
 TORCH ?= torch==2.13.0+cpu
 BIN := .venv/bin
 
-.PHONY: setup demo test test-all lint format clean
+.PHONY: setup demo test test-all lint format results clean
 
 setup: .venv/.ready
 
@@ -33,6 +33,10 @@ lint: setup
 
 format: setup
 	$(BIN)/ruff check --fix src tests
+
+# The page of results, from the records that `oblivec reproduce NAME --out benchmarks/results/reproduce` leaves.
+results: setup
+	$(BIN)/python -m oblivec.experiments.results_page benchmarks/results/reproduce docs/RESULTS.md
 
 clean:
 	rm -rf .venv build dist demo-output

@@ -78,16 +78,16 @@ def draw(summary: Mapping[str, Any], target: Path) -> None:
     """BAcc of the paper's attacker against NDCG@10, one point per method; the paper's hollow."""
     with page(target, 2.9) as figure:
         panel = figure.subplots()
-        for one in summary["rows"]:
-            if "bacc" not in one:
-                continue
+        panel.margins(0.12)
+        for turn, one in enumerate(summary["rows"]):
             colour = COLOURS.get(one["method"].partition(":")[0], "0.4")
             marker = "s" if one["method"].endswith(":tuned") else "o"
             panel.plot(one["ndcg@10"]["mean"], one["bacc"]["mean"], marker, color=colour)
-            panel.annotate(one["method"], (one["ndcg@10"]["mean"], one["bacc"]["mean"]), xytext=(4, 3),
-                           textcoords="offset points", fontsize=7)
+            panel.annotate(one["method"], (one["ndcg@10"]["mean"], one["bacc"]["mean"]), fontsize=7,
+                           xytext=(5, -7 + 7 * (turn % 3)), textcoords="offset points")
             if one["printed"] and one["method"] in ("d2dfr-fc", "ec-ac", "paper"):
                 panel.plot(one["printed"]["ndcg@10"], one["printed"]["bacc"], "o", color=colour, markerfacecolor="none")
-            panel.axhline(one["chance"], color="0.6", linewidth=0.8, zorder=0)
+        if summary["rows"]:
+            panel.axhline(summary["rows"][0]["chance"], color="0.6", linewidth=0.8, zorder=0)
         panel.set_xlabel("NDCG@10, %")
         panel.set_ylabel("mean BAcc, %\n(line: chance; hollow: the paper)")

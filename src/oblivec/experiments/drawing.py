@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 FORMATS = (".svg", ".pdf")
 WIDTH = 7.2
 """Inches."""
+LETTERS = 100
+"""About as many stand in one line."""
 COLOURS = {
     "original": "#000000", "paper": "#0072B2", "paper-tuned": "#56B4E9", "lego": "#D55E00", "d2dfr": "#009E73",
     "d2dfr-stored": "#009E73", "advx": "#CC79A7", "d2dfr-fc": "#E69F00", "ec-ac": "#999933",
@@ -66,4 +68,5 @@ def legend_above(figure: Figure, panels: Any) -> None:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
     if found:
-        figure.legend(found.values(), found.keys(), loc="outside upper center", ncols=min(len(found), 6))
+        columns = max(1, int(LETTERS // (max(map(len, found)) + 6)))
+        figure.legend(found.values(), found.keys(), loc="outside upper center", ncols=min(len(found), columns))

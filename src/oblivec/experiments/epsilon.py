@@ -108,6 +108,6 @@ def draw(summary: Mapping[str, Any], target: Path) -> None:
                         panel.set_title(f"{model}, {dataset}")
                     panel.set_xticks(range(len(RADII)), [radius.replace("inf", "∞") for radius in RADII])
                     if column == 0:
-                        panel.set_ylabel("mean BAcc, % (line: chance)" if key == "bacc" else "NDCG@10, %")
+                        panel.set_ylabel("BAcc, %" if key == "bacc" else "NDCG@10, %")
         figure.supxlabel("radius of a user", fontsize=8)
         legend_above(figure, panels.flat)

@@ -84,14 +84,14 @@ def test_noise_is_left_alone() -> None:
 
 @pytest.mark.parametrize("kind", ["linear", "low-variance"])
 def test_a_planted_leak_goes_and_its_opposite_does_not_come(kind: str) -> None:
-    """Two-sided. What chance allows all 16 directions together, four standard errors, may stay in the one that had the
-    signal: 2.9 points at 3,000 users for whoever knows it. Three standard errors of a balanced accuracy are 2.7."""
+    """Two-sided, three standard errors of a balanced accuracy. In the narrow direction nobody sees what chance may leave
+    of the means: all of it left there, the other directions would be too even, and read 5 points below."""
     planted = plant(kind, 3000, 16, 0.8)
     labels = planted.attribute.values
     U = torch.from_numpy(planted.embeddings)
     assert read(U, labels) > 0.65
     release = calibrator("lego", rounds=20, flow_rounds=0).calibrate(U, planted.attribute).calibrated
-    assert abs(read(release, labels) - 0.5) < 0.056
+    assert abs(read(release, labels) - 0.5) < 0.027
 
 
 def test_means_come_to_chance_and_not_to_zero() -> None:
@@ -103,7 +103,7 @@ def test_means_come_to_chance_and_not_to_zero() -> None:
     X = (X - X.mean(0)) / X.std(0)
     target = Target.of(Attribute("a", "categorical", labels.numpy(), ("x", "y")))
     groups = Groups.by_class(target)
-    clipped = clip_means(X, groups, mean_basis(target, groups), torch_rng(0, "clip"))
+    clipped = clip_means(X, groups, mean_basis(target, groups), torch.eye(X.shape[1]), torch_rng(0, "clip"))
     chi_square = float((mean_basis(target, groups).T @ clipped[groups.rows]).square().sum())
     assert 16 < chi_square < 60  # 32 on average
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from oblivec.calibration.groups import Groups, group_means
@@ -25,18 +26,26 @@ STRETCH = 1.5
 """Differences shorter than chance are stretched by at most this much in one pass."""
 
 
-def clip_means(X: Tensor, groups: Groups, basis: Tensor, rng: torch.Generator) -> Tensor:
+def clip_means(X: Tensor, groups: Groups, basis: Tensor, columns: Tensor, rng: torch.Generator) -> Tensor:
     """X with the dependence of its mean on `basis` brought to what chance would leave.
 
     Singular values of basis.T @ X above the largest that chance gives are set to those chance gives on average; when
-    all of them together are then less than chance, they are stretched until they are not.
+    all of them together are then less than chance, they are stretched until they are not. `columns` maps X to what
+    attackers see: a direction too narrow to be seen keeps only its share of what chance leaves, and the rest is dealt
+    out to directions at random. Left where nobody looks, it would be missing where they do look.
     """
     rows, root, axes = _whitened(X[groups.rows])
     found, values, directions, chance = _dependence(rows, basis, rng)
-    kept = torch.where(values > EDGE * chance[0], chance, values)
+    signal = values > EDGE * chance[0]
+    kept = torch.where(signal, chance, values)
     kept = kept * (chance.norm() / kept.norm().clamp_min(1e-12)).clamp(max=STRETCH)
+    back = root[:, None] * axes.T
+    seen = (directions @ back @ columns).square().sum(1) * len(root) / (back @ columns).square().sum()
+    share = torch.where(signal, seen, 1.0).clamp(max=1)[:, None]
+    anywhere = F.normalize(torch.randn(directions.shape, generator=rng, device=rng.device).to(X.device), dim=1)
+    left = share.sqrt() * directions + (1 - share).sqrt() * anywhere
     X = X.clone()
-    X[groups.rows] += basis @ (found * (kept - values)) @ directions * root @ axes.T
+    X[groups.rows] += basis @ (found * kept @ left - found * values @ directions) @ back
     return X
 
 

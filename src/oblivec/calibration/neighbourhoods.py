@@ -1,9 +1,10 @@
 """Bring neighbourhoods to chance: whether a user's nearest users share its group more often than random groups would.
 
-Means, covariances and random axes say nothing about which users lie side by side. Here every user looks at its nearest
-users, weighed by a Gaussian as wide as its own neighbourhood, and moves a little along the gradient of its own group's
-share among them: by the step that, to first order, takes the group's mean share to what chance gives. Both sides of a
-pair move, so each goes half of the way. The groups' means stay where they are; `clipping` has put them at chance.
+Means, covariances and random axes say nothing about which users lie side by side. Here every user counts its own group
+among its nearest users, and moves a little along the gradient of a smooth stand-in for that share, in which a Gaussian
+as wide as the neighbourhood weighs them: by the step that, to first order, takes the group's mean share to what chance
+gives. Both sides of a pair move, so each goes half of the way. The groups' means stay where they are; `clipping` has
+put them at chance.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ from oblivec.calibration.groups import Groups, group_means
 
 NEAREST = 128
 """Users a neighbourhood holds."""
+COUNTED = (10, 50)
+"""Nearest users among whom a group's share is counted. Shares weighed by Gaussians would not do: a few very close users
+outweigh the rest, and a surplus among them would be paid for by a deficit among the others."""
 WIDTH_AT = 30
 """The Gaussians' width is the distance to the user at this rank ..."""
 SHARPNESS = (6.0, 1.0)
-"""... where a user weighs exp(-SHARPNESS) of one at no distance: from the ten nearest users to all of them."""
+"""... where a user weighs exp(-SHARPNESS) of one at no distance: one stand-in for every share that is counted."""
 RIDGE = 0.3
 """Of the steepness: shares at two scales hang together, and what sets them apart is noisy."""
 LONGEST = 0.04
@@ -92,16 +96,18 @@ class _Shares:
 
     def look(self, rows: Tensor, nearest: Tensor, width: Tensor, weight: Tensor, ways: Tensor) -> None:
         self.width[rows] = width
-        weight = weight * (self.code[nearest] >= 0)[:, None]
-        weight = weight / weight.sum(2, keepdim=True).clamp_min(1e-30)
+        labelled = (self.code[nearest] >= 0)[:, None]
         same = (self.code[nearest] == self.code[rows, None]).float()
-        share = torch.bmm(weight, same[..., None])
-        self.share[rows] = share[..., 0]
-        sharpness = self.X.new_tensor(SHARPNESS)[:, None]
-        self.gradient[rows] = sharpness * torch.bmm(weight * (same[:, None] - share), ways)
+        rank = torch.arange(nearest.shape[1], device=rows.device)
+        counted = _normalised((rank < torch.tensor(COUNTED, device=rows.device)[:, None]) * labelled)
+        self.share[rows] = torch.bmm(counted, same[..., None])[..., 0]
         for draw, code in enumerate(self.permuted):
             alike = (code[nearest] == code[rows, None]).float()
-            self.by_chance[draw, rows] = torch.bmm(weight, alike[..., None])[..., 0]
+            self.by_chance[draw, rows] = torch.bmm(counted, alike[..., None])[..., 0]
+        weight = _normalised(weight * labelled)
+        smooth = torch.bmm(weight, same[..., None])
+        sharpness = self.X.new_tensor(SHARPNESS)[:, None]
+        self.gradient[rows] = sharpness * torch.bmm(weight * (same[:, None] - smooth), ways)
 
     def move(self) -> Tensor:
         """Against the gradients: a Newton step to the expected shares, for what of the excess is more than noise."""
@@ -129,6 +135,10 @@ class _Shares:
         allowed = LONGEST * group_means(self.width[labelled, None], code, len(sizes)).sqrt()
         move = move * (allowed / length.clamp_min(1e-30)).clamp(max=1)[code]
         return torch.zeros_like(self.X).index_put((labelled,), move)
+
+
+def _normalised(weight: Tensor) -> Tensor:
+    return weight / weight.sum(2, keepdim=True).clamp_min(1e-30)
 
 
 def _codes(groups: Groups, n: int) -> Tensor:

@@ -24,9 +24,9 @@ from oblivec.console import progress
 from oblivec.information.target import Target
 from oblivec.randomness import torch_rng
 
-NARROW = 32
-"""Leading directions at which clipping begins; it goes on with twice as many, up to all. Among hundreds of directions a
-signal that sits in the widest drowns in the noise of the rest."""
+NARROW, NARROWEST = 32, 8
+"""Leading directions at which clipping and slices begin; both go on with twice as many, up to all. Among hundreds of
+directions a signal that sits in the widest drowns in the noise of the rest."""
 
 MEAN_SWEEPS = 2
 """Attributes hang together: the means of one are not at chance any more once another's have been brought there."""
@@ -43,8 +43,8 @@ hang together more closely, moving one alone would write into the narrow directi
 class RemovalConfig(Settings):
     clips: int = Field(2, ge=0)
     """Passes of clipping before the first slice: attributes that hang together need more than one."""
-    rounds: int = Field(60, ge=0)
-    """Rounds of sliced transport, each with a fresh rotation for every attribute."""
+    rounds: int = Field(20, ge=0)
+    """Rounds of sliced transport, each with fresh rotations for every attribute and number of leading directions."""
     step: float = Field(0.5, gt=0, le=1)
     """How far a round goes towards the common shape."""
     clip_every: int = Field(10, ge=1)
@@ -89,11 +89,11 @@ class _Removal:
 
     def __init__(self, space: Space, targets: Sequence[Target], rng: torch.Generator, config: RemovalConfig):
         self.targets, self.rng = targets, rng
-        self.widths = _widths(space.dimensions)
+        self.widths = _widths(NARROW, space.dimensions)
         self.scale, self.columns = space.scales(config.natural), space.columns
         self.from_columns = torch.linalg.pinv(self.columns)
         self.columns_are_apart = bool(torch.linalg.eigvalsh(self.columns.T @ self.columns)[0] >= APART)
-        self.slices = [Slices(config.step) for _ in targets]
+        self.slices = {width: [Slices(config.step) for _ in targets] for width in _widths(NARROWEST, space.dimensions)}
         self.classes = [Groups.by_class(target) if target.n_classes else None for target in targets]
 
     def groups(self) -> Iterator[tuple[Target, Groups]]:
@@ -115,13 +115,18 @@ class _Removal:
         for _ in range(MEAN_SWEEPS):
             for width in self.widths:
                 for target, groups in self.groups():
-                    leading = clip_means(X[:, :width], groups, mean_basis(target, groups), self.rng)
+                    basis, columns = mean_basis(target, groups), self.columns[:width]
+                    leading = clip_means(X[:, :width], groups, basis, columns, self.rng)
                     X = torch.cat([leading, X[:, width:]], dim=1)
         return X
 
     def slice(self, X: Tensor) -> Tensor:
-        for transport, (_, groups) in zip(self.slices, self.groups(), strict=True):
-            X = transport.round(X * self.scale, groups, self.rng) / self.scale
+        """From all directions to the leading ones."""
+        for width, slices in reversed(self.slices.items()):
+            scale = self.scale[:width]
+            for transport, (_, groups) in zip(slices, self.groups(), strict=True):
+                leading = transport.round(X[:, :width] * scale, groups, self.rng) / scale
+                X = torch.cat([leading, X[:, width:]], dim=1)
         return X
 
     def even(self, X: Tensor, rng: torch.Generator, least: float = 0.0) -> Tensor:
@@ -142,9 +147,8 @@ class _Removal:
         return X
 
 
-def _widths(dimensions: int) -> list[int]:
+def _widths(width: int, dimensions: int) -> list[int]:
     widths = []
-    width = NARROW
     while width < dimensions:
         widths.append(width)
         width *= 2

@@ -84,8 +84,8 @@ def test_noise_is_left_alone() -> None:
 
 @pytest.mark.parametrize("kind", ["linear", "low-variance"])
 def test_a_planted_leak_goes_and_its_opposite_does_not_come(kind: str) -> None:
-    """Two-sided, three standard errors of a balanced accuracy. In the narrow direction nobody sees what chance may leave
-    of the means: all of it left there, the other directions would be too even, and read 5 points below."""
+    """Two-sided, three standard errors of a balanced accuracy. Nobody sees what chance may leave of the means in a
+    narrow direction: all of it left there, the others would be too even, and read 5 points below."""
     planted = plant(kind, 3000, 16, 0.8)
     labels = planted.attribute.values
     U = torch.from_numpy(planted.embeddings)

@@ -350,7 +350,8 @@ def test_a_short_run_of_each_on_movielens(tmp_path: Path) -> None:
     assert max(abs(one["points"]) for one in by["lego"]["worst"].values()) < 5
     curve = {(one["method"], one["radius"]): one for one in results["epsilon"]["rows"]}
     original, near, far = (curve["lego", radius]["worst_points"] for radius in ("0", "0.2", "inf"))
-    assert original > near > far
+    assert original > 2 * near
+    assert original > 2 * far
     read = {(one["method"], one["protected"]): one["worst"] for one in results["correlated"]["rows"]}
     assert abs(read["lego", "gender+occupation"]["gender"]["points"]) < 5
     assert abs(read["lego", "gender"]["gender"]["points"]) < 5

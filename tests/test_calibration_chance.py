@@ -22,6 +22,7 @@ from oblivec.calibration.groups import Groups, mean_basis
 from oblivec.calibration.neighbourhoods import neighbourhood_round
 from oblivec.calibration.removal import RemovalConfig, remove
 from oblivec.calibration.space import Space
+from oblivec.calibration.telling import telling_round
 from oblivec.datasets.attributes import Attribute
 from oblivec.datasets.planted import plant
 from oblivec.information.target import Target
@@ -107,11 +108,47 @@ def test_any_few_users_give_finite_numbers(n: int, d: int, classes: int, seed: i
         X[: n // 2] = X[0].clone()
     groups, rng = groups_of(coins(n, classes, seed)), torch_rng(seed, "few")
     for moved in (
-        neighbourhood_round(X, [groups], rng), even_cells(X, groups, rng), even_planes(X, groups, rng),
+        neighbourhood_round(X, [groups], rng), telling_round(X, groups, 0.5, rng),
+        even_cells(X, groups, rng), even_planes(X, groups, rng),
         clip_variances(X, groups), clip_pairs(X, groups), clip_covariances(X, groups, rng),
     ):
         assert moved.shape == X.shape
         assert torch.isfinite(moved).all()
+
+
+# --- axes that tell -------------------------------------------------------------------------------------------------
+
+
+def skewed_along_one_axis(n: int = 3000, d: int = 32) -> tuple[Tensor, Tensor]:
+    """Two groups with the same mean and variance everywhere; along one oblique axis they lean apart."""
+    X, labels = noise(n, d), coins(n)
+    axis = torch.nn.functional.normalize(noise(1, d, 5)[0], dim=0)
+    along = X @ axis
+    lean = torch.where(labels == 1, 0.4, -0.4)
+    skewed = (along + lean * (along.square() - 1)) / (1 + 2 * lean.square()).sqrt()
+    return X + (skewed - along)[:, None] * axis, labels
+
+
+def test_a_shape_along_one_axis_is_found_among_many() -> None:
+    X, labels = skewed_along_one_axis()
+    trees = ExtraTreesClassifier(200, min_samples_leaf=20, random_state=0)
+    axis = torch.nn.functional.normalize(noise(1, 32, 5)[0], dim=0)
+    moved, rng = X, torch_rng(0, "tell")
+    for _ in range(5):
+        moved = telling_round(moved, groups_of(labels), 0.5, rng)
+    before, after = (balanced_accuracy(trees, (U @ axis)[:, None], labels.numpy()) for U in (X, moved))
+    assert before > 0.7
+    assert abs(after - 0.5) < (before - 0.5) / 3  # five orders do not describe the edge of a fold; random axes find less
+    assert float((moved - X).norm() / X.norm()) < 0.1
+
+
+def test_axes_found_by_chance_move_nobody() -> None:
+    """In 32 dimensions some axis always looks telling to the half it was sought on."""
+    X, labels = noise(1500, 32), coins(1500)
+    moved, rng = X, torch_rng(0, "tell")
+    for _ in range(20):
+        moved = telling_round(moved, groups_of(labels), 0.5, rng)
+    assert float((moved - X).norm() / X.norm()) < 0.03
 
 
 # --- cells and planes -----------------------------------------------------------------------------------------------

@@ -20,8 +20,9 @@ from oblivec.calibration.groups import Groups, group_means
 NEAREST = 128
 """Users a neighbourhood holds."""
 COUNTED = (10, 50)
-"""Nearest users among whom a group's share is counted. Shares weighed by Gaussians would not do: a few very close users
-outweigh the rest, and a surplus among them would be paid for by a deficit among the others."""
+"""Nearest users among whom a group's share is counted. A share is the mean of what is counted and of what its stand-in
+weighs. Weighed alone, a surplus among a few very close users is paid for by a deficit among the others, and who asks
+nearest neighbours reads below chance; counted alone, support vectors still read above."""
 WIDTH_AT = 30
 """The Gaussians' width is the distance to the user at this rank ..."""
 SHARPNESS = (6.0, 1.0)
@@ -100,12 +101,13 @@ class _Shares:
         same = (self.code[nearest] == self.code[rows, None]).float()
         rank = torch.arange(nearest.shape[1], device=rows.device)
         counted = _normalised((rank < torch.tensor(COUNTED, device=rows.device)[:, None]) * labelled)
-        self.share[rows] = torch.bmm(counted, same[..., None])[..., 0]
-        for draw, code in enumerate(self.permuted):
-            alike = (code[nearest] == code[rows, None]).float()
-            self.by_chance[draw, rows] = torch.bmm(counted, alike[..., None])[..., 0]
         weight = _normalised(weight * labelled)
         smooth = torch.bmm(weight, same[..., None])
+        both = (counted + weight) / 2
+        self.share[rows] = torch.bmm(both, same[..., None])[..., 0]
+        for draw, code in enumerate(self.permuted):
+            alike = (code[nearest] == code[rows, None]).float()
+            self.by_chance[draw, rows] = torch.bmm(both, alike[..., None])[..., 0]
         sharpness = self.X.new_tensor(SHARPNESS)[:, None]
         self.gradient[rows] = sharpness * torch.bmm(weight * (same[:, None] - smooth), ways)
 

@@ -20,6 +20,7 @@ from oblivec.calibration.groups import Groups, mean_basis
 from oblivec.calibration.neighbourhoods import neighbourhood_round
 from oblivec.calibration.slices import Slices
 from oblivec.calibration.space import Space
+from oblivec.calibration.telling import telling_round
 from oblivec.console import progress
 from oblivec.information.target import Target
 from oblivec.randomness import torch_rng
@@ -27,6 +28,9 @@ from oblivec.randomness import torch_rng
 NARROW, NARROWEST = 32, 8
 """Leading directions at which clipping and slices begin; both go on with twice as many, up to all. Among hundreds of
 directions a signal that sits in the widest drowns in the noise of the rest."""
+
+TELLING = 32
+"""Leading directions among which the axes that tell most are sought."""
 
 MEAN_SWEEPS = 2
 """Attributes hang together: the means of one are not at chance any more once another's have been brought there."""
@@ -43,10 +47,12 @@ hang together more closely, moving one alone would write into the narrow directi
 class RemovalConfig(Settings):
     clips: int = Field(2, ge=0)
     """Passes of clipping before the first slice: attributes that hang together need more than one."""
-    rounds: int = Field(20, ge=0)
+    rounds: int = Field(60, ge=0)
     """Rounds of sliced transport, each with fresh rotations for every attribute and number of leading directions."""
     step: float = Field(0.5, gt=0, le=1)
     """How far a round goes towards the common shape."""
+    search_every: int = Field(1, ge=1)
+    """Rounds between two searches for the axes that tell most."""
     clip_every: int = Field(10, ge=1)
     """Rounds between two passes of clipping; one more ends the work."""
     endings: int = Field(3, ge=0)
@@ -69,6 +75,8 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
             tick()
         for number in range(1, config.rounds + 1):
             X = work.slice(X)
+            if number % config.search_every == 0:
+                X = work.tell(X)
             if number % config.clip_every == 0 or number == config.rounds:
                 X = work.clip(X)
             tick()
@@ -88,7 +96,7 @@ class _Removal:
     """The steps, each for all attributes, from coordinates to coordinates."""
 
     def __init__(self, space: Space, targets: Sequence[Target], rng: torch.Generator, config: RemovalConfig):
-        self.targets, self.rng = targets, rng
+        self.targets, self.rng, self.step = targets, rng, config.step
         self.widths = _widths(NARROW, space.dimensions)
         self.scale, self.columns = space.scales(config.natural), space.columns
         self.from_columns = torch.linalg.pinv(self.columns)
@@ -127,6 +135,15 @@ class _Removal:
             for transport, (_, groups) in zip(slices, self.groups(), strict=True):
                 leading = transport.round(X[:, :width] * scale, groups, self.rng) / scale
                 X = torch.cat([leading, X[:, width:]], dim=1)
+        return X
+
+    def tell(self, X: Tensor) -> Tensor:
+        """Along the axes that tell most, among the leading directions."""
+        width = min(TELLING, X.shape[1])
+        scale = self.scale[:width]
+        for _, groups in self.groups():
+            leading = telling_round(X[:, :width] * scale, groups, self.step, self.rng) / scale
+            X = torch.cat([leading, X[:, width:]], dim=1)
         return X
 
     def even(self, X: Tensor, rng: torch.Generator, least: float = 0.0) -> Tensor:

@@ -36,24 +36,28 @@ class Slices:
         """One random rotation, one damped move along all its axes."""
         d = X.shape[1]
         axes = torch.linalg.qr(torch.randn(d, d, generator=rng, device=rng.device))[0].to(X.device)
+        return self.along(axes, X, groups, groups, rng)
+
+    def along(self, axes: Tensor, X: Tensor, groups: Groups, judged: Groups, rng: torch.Generator) -> Tensor:
+        """A damped move along orthonormal axes, by what is seen on `judged`: the same groups, of all users or some."""
         seen = X @ axes
         width = seen.std(0, correction=0).clamp_min(1e-12)
         seen = seen / width
-        differences, orders = _differences(seen, groups.members, groups)
-        by_chance, _ = _differences(seen, groups.permuted(rng), groups)
-        shift = differences * self._trusted(differences, by_chance, groups)[..., None]
+        found = differences(seen, judged.members, judged)
+        by_chance = differences(seen, judged.permuted(rng), judged)
+        shift = found * self._trusted(found, by_chance, judged)[..., None]
         shift[:, :FIRST_ORDER] = 0
-        moved = torch.zeros_like(X)
+        moved = torch.zeros_like(seen)
         for number, members in enumerate(groups.members):
             shape = groups.shapes[number]
             along_ranks = shape @ shift[number, : shape.shape[1]]
-            moved[members] = torch.empty_like(along_ranks).scatter_(0, orders[number], along_ranks)
+            moved[members] = torch.empty_like(along_ranks).scatter_(0, seen[members].argsort(0), along_ranks)
         return X + self.step * ((moved * width) @ axes.T)
 
-    def _trusted(self, differences: Tensor, by_chance: Tensor, groups: Groups) -> Tensor:
+    def _trusted(self, found: Tensor, by_chance: Tensor, groups: Groups) -> Tensor:
         """Per group and order, the share of the difference that is more than noise."""
         weight = groups.sizes[:, None, None].sqrt()
-        signal = (differences * weight).square().mean(2)
+        signal = (found * weight).square().mean(2)
         noise = (by_chance * weight).square().mean(2)
         if self.noise is not None and self.noise.shape == noise.shape:
             noise = MEMORY * self.noise + (1 - MEMORY) * noise
@@ -63,19 +67,14 @@ class Slices:
         return torch.where(signal > 0, (1 - level).clamp_min(0), 0.0)
 
 
-def _differences(
-    seen: Tensor, members: Sequence[Tensor], groups: Groups
-) -> tuple[Tensor, list[Tensor]]:
-    """Groups x orders x axes: from each group's coefficients to their mean; and each group's order along every axis."""
+def differences(seen: Tensor, members: Sequence[Tensor], groups: Groups) -> Tensor:
+    """Groups x orders x axes: from each group's coefficients to their mean."""
     coefficients = seen.new_zeros(len(members), ORDERS + 1, seen.shape[1])
     known = seen.new_zeros(len(members), ORDERS + 1, 1)
-    orders = []
     for number, rows in enumerate(members):
-        values, order = seen[rows].sort(0)
         shape = groups.shapes[number]
-        coefficients[number, : shape.shape[1]] = shape.T @ values / len(rows)
+        coefficients[number, : shape.shape[1]] = shape.T @ seen[rows].sort(0).values / len(rows)
         known[number, : shape.shape[1]] = 1
-        orders.append(order)
     weight = groups.shares[:, None, None] * known
     common = (weight * coefficients).sum(0) / weight.sum(0).clamp_min(1e-12)
-    return (common - coefficients) * known, orders
+    return (common - coefficients) * known

@@ -138,7 +138,7 @@ def test_a_shape_along_one_axis_is_found_among_many() -> None:
         moved = telling_round(moved, groups_of(labels), 0.5, rng)
     before, after = (balanced_accuracy(trees, (U @ axis)[:, None], labels.numpy()) for U in (X, moved))
     assert before > 0.7
-    assert abs(after - 0.5) < (before - 0.5) / 3  # five orders do not describe the edge of a fold; random axes find less
+    assert abs(after - 0.5) < (before - 0.5) / 3  # the edge of a fold has more orders than five
     assert float((moved - X).norm() / X.norm()) < 0.1
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from oblivec.console import show_table
 from oblivec.experiments import tuning
 from oblivec.experiments.base_models import BaseModels, models_root
-from oblivec.experiments.cells import finish_cells
+from oblivec.experiments.cells import finish_cells, machines_of
 from oblivec.experiments.setup import QUICK_TRAINING, Setup
 from oblivec.experiments.tuning_choice import choose
 from oblivec.experiments.tuning_grids import GRIDS, QUICK_GRIDS
@@ -43,7 +43,7 @@ def run(
     command = f"oblivec bench tuning{' --quick' * quick}"
     return {
         "grids": QUICK_GRIDS if quick else GRIDS, "chosen": choose(everything, finished.found, command),
-        "missing": finished.missing, "failed": finished.failed,
+        "machines": machines_of(finished.found), "missing": finished.missing, "failed": finished.failed,
     }
 
 

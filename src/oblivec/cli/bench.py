@@ -25,7 +25,8 @@ def bench(
         bool, typer.Option("--quick", help="A minute instead of many: shows that it runs; not for publication.")
     ] = False,
     minutes: Annotated[
-        float | None, typer.Option("--minutes", min=0.1, help="Long ones begin nothing new after this long.")
+        float | None,
+        typer.Option("--minutes", min=0, help="Long ones begin nothing new after this long; 0: only what is kept."),
     ] = None,
     resume: Annotated[
         Path | None,

@@ -7,9 +7,11 @@ machines, each with its own part, add up to one result when their files are put 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -70,6 +72,12 @@ class Finished:
     """Cells that were begun in this run and ended in an error, with what went wrong."""
     exit_code: int = 0
     """What the command should end with: 1, or 2 where only input was at fault."""
+
+
+def machines_of(found: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The machines that these results were made on, in the order of the results, each with how many are its own."""
+    made_on = [json.dumps(one["machine"]) for one in found.values()]
+    return [json.loads(one) | {"cells": count} for one, count in Counter(made_on).items()]
 
 
 def finish_cells(

@@ -19,7 +19,7 @@ from typing import Any
 from oblivec.console import say
 from oblivec.errors import BadInput
 from oblivec.experiments.base_models import BaseModels, models_root
-from oblivec.experiments.cells import Cell, Finished, finish_cells
+from oblivec.experiments.cells import Cell, Finished, finish_cells, machines_of
 from oblivec.experiments.kept import code_digest
 from oblivec.experiments.registry import experiment
 from oblivec.experiments.setup import ATTRIBUTES, QUICK_ATTACKERS, QUICK_TRAINING, Setup
@@ -94,18 +94,17 @@ def run_experiment(name: str, out: Path, options: Options) -> Finished:
     )
     if finished.found:
         summary = module.summarise(finished.found)
-        machines = [json.dumps(cell["machine"]) for cell in finished.found.values()]
-        known = list(dict.fromkeys(machines))
+        machines = machines_of(finished.found)
         write_json(out / f"{name}.json", {
             "experiment": name, "command": options.command(name), "machine": describe_machine(),
-            "machines": [json.loads(one) | {"cells": machines.count(one)} for one in known],
+            "machines": machines,
             "datasets": setup.datasets, "models": setup.models, "seeds": list(range(setup.seeds)),
             "quick": setup.quick, "training": dict(setup.base.settings), "attackers": setup.attackers,
             "attackers_beside": setup.outside, "tuned": _settings_only(setup.tuned),
             "cells": {"done": len(finished.found), "missing": finished.missing, "failed": finished.failed},
             "result": summary,
         })
-        write_text(out / f"{name}-cells.jsonl", _figures(cells, finished.found, known))
+        write_text(out / f"{name}-cells.jsonl", _figures(cells, finished.found, machines))
         for suffix in FIGURES:
             module.draw(summary, out / f"{name}{suffix}")
         module.show(summary)
@@ -122,8 +121,11 @@ def _settings_only(chosen: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _figures(cells: Sequence[Cell], found: Mapping[str, Mapping[str, Any]], machines: Sequence[str]) -> str:
+def _figures(
+    cells: Sequence[Cell], found: Mapping[str, Mapping[str, Any]], machines: Sequence[Mapping[str, Any]]
+) -> str:
     """One line per cell: its figures, the code it was made by and the number of its machine; no user's rank."""
+    numbers = [{key: value for key, value in machine.items() if key != "cells"} for machine in machines]
     lines = []
     for cell in cells:
         for name in cell.results:
@@ -135,7 +137,7 @@ def _figures(cells: Sequence[Cell], found: Mapping[str, Mapping[str, Any]], mach
                         for kind, row in one["utility"].items()
                     }
                 about = {"cell": name, "code": code_digest(cell.sources),
-                         "machine": machines.index(json.dumps(found[name]["machine"]))}
+                         "machine": numbers.index(found[name]["machine"])}
                 lines.append(json.dumps(about | _rounded(one)))
     return "".join(f"{line}\n" for line in lines)
 

@@ -90,7 +90,7 @@ def show(result: Mapping[str, Any]) -> None:
     columns = ("matrix", "attribute", "before", "panel", "untouched", "outside", "within", "neighbours", "NDCG lost, %")
     caption = (
         f"points from chance (R2 x 100 for a number) of the attacker farthest from it; untouched by tuning: "
-        f"{', '.join(UNTOUCHED)}; beside the panel: {', '.join(OUTSIDE)}"
+        f"{', '.join(UNTOUCHED)} (but paper was looked at on MultVAE); beside the panel: {', '.join(OUTSIDE)}"
     )
     show_table(f"Matrices from elsewhere, {len(result['cells'])} of {result['of']} cells", columns, rows, caption)
 

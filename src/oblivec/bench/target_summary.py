@@ -61,7 +61,10 @@ def show_targets(result: Mapping[str, Any]) -> None:
          words[row["reached"]])
         for row in result["targets"]
     ]
-    caption = f"untouched by tuning: {', '.join(UNTOUCHED)}; beside the panel: {', '.join(OUTSIDE)}"
+    caption = (
+        f"untouched by tuning: {', '.join(UNTOUCHED)} (but paper was looked at on MultVAE); "
+        f"beside the panel: {', '.join(OUTSIDE)}"
+    )
     show_table("Targets", ("", "what", "limit", "figure", "cells", ""), rows, caption)
 
 

@@ -24,18 +24,21 @@ LETTERS = 100
 COLOURS = {
     "original": "#000000", "paper": "#0072B2", "paper-tuned": "#56B4E9", "lego": "#D55E00", "d2dfr": "#009E73",
     "d2dfr-stored": "#009E73", "advx": "#CC79A7", "d2dfr-fc": "#E69F00", "ec-ac": "#999933",
+    "leace": "#882255", "dp": "0.45", "random-moments": "0.7",
 }
 """By method; colours that the colour-blind tell apart."""
 MARKERS = {"original": "x", "paper": "o", "paper-tuned": "v", "lego": "s", "d2dfr": "^", "d2dfr-stored": "P",
-           "advx": "D", "d2dfr-fc": "<", "ec-ac": ">"}
+           "advx": "D", "d2dfr-fc": "<", "ec-ac": ">", "leace": "*", "dp:0.5": "1", "dp:1": "2", "dp:2": "3",
+           "dp:matched": "4", "random-moments": "p"}
 DASHES = {"paper": "-", "paper-tuned": "--", "lego": "-.", "d2dfr": ":", "d2dfr-stored": ":", "advx": "--"}
 
 
 def line_style(method: str) -> dict[str, Any]:
-    """Colour, marker and dash of a method, the same in every figure."""
+    """Colour, marker and dash of a method, the same in every figure; a variant has its method's where none of its own."""
+    own, _, _ = method.partition(":")
     return {
-        "color": COLOURS.get(method, "0.4"), "marker": MARKERS.get(method, "."), "markersize": 4.5,
-        "linestyle": DASHES.get(method, "-"), "linewidth": 1.3,
+        "color": COLOURS.get(method, COLOURS.get(own, "0.4")), "marker": MARKERS.get(method, MARKERS.get(own, ".")),
+        "markersize": 5.5, "linestyle": DASHES.get(method, DASHES.get(own, "-")), "linewidth": 1.2,
     }
 
 

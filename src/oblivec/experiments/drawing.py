@@ -34,7 +34,7 @@ DASHES = {"paper": "-", "paper-tuned": "--", "lego": "-.", "d2dfr": ":", "d2dfr-
 
 
 def line_style(method: str) -> dict[str, Any]:
-    """Colour, marker and dash of a method, the same in every figure; a variant has its method's where none of its own."""
+    """Colour, marker and dash of a method, the same in every figure; a variant without its own has its method's."""
     own, _, _ = method.partition(":")
     return {
         "color": COLOURS.get(method, COLOURS.get(own, "0.4")), "marker": MARKERS.get(method, MARKERS.get(own, ".")),

@@ -94,6 +94,14 @@ def test_sentences_follow_their_figures() -> None:
     assert "the worst attacker on any attribute is 8.0 points from chance" in other
 
 
+def test_a_number_of_attributes_nobody_measured_has_its_column() -> None:
+    lines = results_page(all_records(), "r").splitlines()
+    header = next(line for line in lines if "one attribute: BAcc / NDCG@10" in line).split(" | ")
+    lego = next(line for line in lines if line.startswith("| lego | ")).split(" | ")
+    measured = header.index(("one attribute: BAcc / NDCG@10", "two", "three |")[NAMES.count("+")])
+    assert [place for place in range(8, 11) if "/" in lego[place]] == [measured]
+
+
 def test_what_is_missing_is_said() -> None:
     records = all_records()
     del records["bound"]

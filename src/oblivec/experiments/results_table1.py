@@ -9,6 +9,7 @@ from typing import Any
 from oblivec.experiments.printed import COLUMNS
 from oblivec.experiments.results_markdown import HEADINGS, beside, table
 from oblivec.experiments.summaries import shown_worst
+from oblivec.experiments.table1_aggregates import COUNTS
 
 
 def about_table1(result: Mapping[str, Any]) -> list[str]:
@@ -91,10 +92,11 @@ def _aggregates(found: Mapping[str, Any]) -> list[str]:
             f"{by[kind][own]:.2f}" if own in by[kind] else "-" for kind in ("bacc_drop", "ndcg_drop")
             for by in (stated, recomputed)
         ]
-        counts = [f"{part['bacc_drop']:.1f} / {part['ndcg_drop']:.1f}" for part in one["by_attributes"].values()]
+        by_count = [one["by_attributes"].get(str(count)) for count in COUNTS]
+        counts = ["-" if part is None else f"{part['bacc_drop']:.1f} / {part['ndcg_drop']:.1f}" for part in by_count]
         rows.append((
             method, f"{one['bacc_drop']:.2f}", paper[0], paper[1], f"{one['ndcg_drop']:.2f}", paper[2], paper[3],
-            f"{one['worst_points']:.1f}", *counts, *["-"] * (3 - len(counts)),
+            f"{one['worst_points']:.1f}", *counts,
         ))
     apart = max(abs(stated["bacc_drop"][name] - recomputed["bacc_drop"][name]) for name in stated["bacc_drop"])
     return [

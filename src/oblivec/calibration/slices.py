@@ -43,15 +43,16 @@ class Slices:
         seen = X @ axes
         width = seen.std(0, correction=0).clamp_min(1e-12)
         seen = seen / width
-        found = differences(seen, judged.members, judged)
-        by_chance = differences(seen, judged.permuted(rng), judged)
+        found, orders = differences(seen, judged.members, judged)
+        by_chance, _ = differences(seen, judged.permuted(rng), judged)
         shift = found * self._trusted(found, by_chance, judged)[..., None]
         shift[:, :FIRST_ORDER] = 0
         moved = torch.zeros_like(seen)
         for number, members in enumerate(groups.members):
             shape = groups.shapes[number]
+            order = orders[number] if judged is groups else seen[members].argsort(0)
             along_ranks = shape @ shift[number, : shape.shape[1]]
-            moved[members] = torch.empty_like(along_ranks).scatter_(0, seen[members].argsort(0), along_ranks)
+            moved[members] = torch.empty_like(along_ranks).scatter_(0, order, along_ranks)
         return X + self.step * ((moved * width) @ axes.T)
 
     def _trusted(self, found: Tensor, by_chance: Tensor, groups: Groups) -> Tensor:
@@ -67,14 +68,17 @@ class Slices:
         return torch.where(signal > 0, (1 - level).clamp_min(0), 0.0)
 
 
-def differences(seen: Tensor, members: Sequence[Tensor], groups: Groups) -> Tensor:
-    """Groups x orders x axes: from each group's coefficients to their mean."""
+def differences(seen: Tensor, members: Sequence[Tensor], groups: Groups) -> tuple[Tensor, list[Tensor]]:
+    """Groups x orders x axes: from each group's coefficients to their mean; and each group's order along every axis."""
     coefficients = seen.new_zeros(len(members), ORDERS + 1, seen.shape[1])
     known = seen.new_zeros(len(members), ORDERS + 1, 1)
+    orders = []
     for number, rows in enumerate(members):
+        values, order = seen[rows].sort(0)
         shape = groups.shapes[number]
-        coefficients[number, : shape.shape[1]] = shape.T @ seen[rows].sort(0).values / len(rows)
+        coefficients[number, : shape.shape[1]] = shape.T @ values / len(rows)
         known[number, : shape.shape[1]] = 1
+        orders.append(order)
     weight = groups.shares[:, None, None] * known
     common = (weight * coefficients).sum(0) / weight.sum(0).clamp_min(1e-12)
-    return (common - coefficients) * known
+    return (common - coefficients) * known, orders

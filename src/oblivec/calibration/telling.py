@@ -59,8 +59,8 @@ def _telling_axes(X: Tensor, groups: Groups, rng: torch.Generator) -> Tensor:
         for _ in range(STEPS):
             seen = rows @ F.normalize(axes, dim=0)
             seen = seen / seen.std(0, correction=0).clamp_min(1e-12)
-            apart = differences(seen, members, groups)[:, FIRST_ORDER:].square() * groups.sizes[:, None, None]
-            told = apart.sum((0, 1))
+            apart, _ = differences(seen, members, groups)
+            told = (apart[:, FIRST_ORDER:].square() * groups.sizes[:, None, None]).sum((0, 1))
             climb.zero_grad()
             told.sum().backward()
             climb.step()

@@ -142,6 +142,14 @@ def test_a_shape_along_one_axis_is_found_among_many() -> None:
     assert float((moved - X).norm() / X.norm()) < 0.1
 
 
+def test_a_rare_class_does_not_stop_the_search_for_the_others() -> None:
+    X, labels = skewed_along_one_axis()
+    labels[:2] = 2
+    moved = telling_round(X, groups_of(labels), 0.5, torch_rng(0, "tell"))
+    assert torch.equal(moved[:2], X[:2])
+    assert float((moved - X).norm() / X.norm()) > 0.01
+
+
 def test_axes_found_by_chance_move_nobody() -> None:
     """In 32 dimensions some axis always looks telling to the half it was sought on."""
     X, labels = noise(1500, 32), coins(1500)

@@ -16,21 +16,19 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from threadpoolctl import threadpool_limits
 
 from oblivec.bench.target_summary import show_targets, summarise
 from oblivec.datasets.attributes import Attribute
 from oblivec.datasets.foreign import foreign_matrix
 from oblivec.datasets.interactions import LeaveOneOut
+from oblivec.engines import local
 from oblivec.experiments.base_models import BaseModels, data, models_root
 from oblivec.experiments.cells import Cell, finish_cells
 from oblivec.experiments.releases import OUTSIDE, Means, resemblance, utility
@@ -195,7 +193,7 @@ def _change(setup: Setup, name: str) -> dict[str, Any]:
     """Target 4: from opening the store to the new release, on two cores."""
     model, attributes = setup.model(name, 0), setup.attributes(ALL)
     U, items = model.user_matrix(), model.item_matrix()
-    with tempfile.TemporaryDirectory() as folder, _threads(CORES):
+    with tempfile.TemporaryDirectory() as folder, local.threads(CORES):
 
         def protect(names: Sequence[str]) -> float:
             start = time.perf_counter()
@@ -216,21 +214,9 @@ def _training(setup: Setup, name: str) -> dict[str, Any]:
     for threads in range(1, CORES + 1):
         ends: list[float] = []
         brief = recommender(name, **{**setup.training, "epochs": 2})
-        with _threads(threads):
+        with local.threads(threads):
             start = time.perf_counter()
             brief.fit(split, seed=0, device="cpu", watch=lambda *_, ends=ends: ends.append(time.perf_counter()))
         totals[threads] = (ends[0] - start) + (epochs - 1) * (ends[1] - ends[0])
     by_threads = {str(threads): seconds for threads, seconds in totals.items()}
     return {"seconds": min(totals.values()), "by_threads": by_threads, "epochs": epochs, "epochs_run": 2}
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    """Let tensor work use so many threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        with threadpool_limits(limits=count):
-            yield
-    finally:
-        torch.set_num_threads(before)

@@ -19,25 +19,24 @@ SEARCHES, STEPS, RATE = 8, 20, 0.15
 AXES = 4
 """Of those, so many are used: the first, then what each next one adds."""
 FEWEST = 2
-"""Users a group needs in each half."""
+"""Users a group needs in each half; smaller groups stay out of it."""
 SOUGHT = 8192
 """Users among whom the axes are sought at most: enough for what attackers could learn, and work is linear in N."""
 
 
 def telling_round(X: Tensor, groups: Groups, step: float, rng: torch.Generator) -> Tensor:
     """X after a damped move along the axes that either half finds."""
-    halves = _halves(groups, rng)
-    if halves is None or X.shape[1] == 0:
+    groups = Groups(tuple(members for members in groups.members if len(members) >= 2 * FEWEST))
+    if len(groups.members) < 2 or X.shape[1] == 0:
         return X
+    halves = _halves(groups, rng)
     for sought, judged in (halves, halves[::-1]):
         X = Slices(step).along(_telling_axes(X, sought, rng), X, groups, judged, rng)
     return X
 
 
-def _halves(groups: Groups, rng: torch.Generator) -> tuple[Groups, Groups] | None:
-    """Both with every group; None where one is too small for that."""
-    if min(len(members) for members in groups.members) < 2 * FEWEST:
-        return None
+def _halves(groups: Groups, rng: torch.Generator) -> tuple[Groups, Groups]:
+    """Both with half of every group."""
     first, second = [], []
     for members in groups.members:
         mixed = members[torch.randperm(len(members), generator=rng, device=rng.device).to(members.device)]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -20,15 +21,22 @@ def default_jobs() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def run_single_threaded(function: Callable[[Task], Result], task: Task) -> Result:
-    """One task on one thread: sums are then always taken in the same order, whatever runs beside it."""
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Let tensor work use so many threads."""
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    torch.set_num_threads(count)
     try:
-        with threadpool_limits(limits=1):
-            return function(task)
+        with threadpool_limits(limits=count):
+            yield
     finally:
         torch.set_num_threads(before)
+
+
+def run_single_threaded(function: Callable[[Task], Result], task: Task) -> Result:
+    """One task on one thread: sums are then always taken in the same order, whatever runs beside it."""
+    with threads(1):
+        return function(task)
 
 
 def map_tasks(

@@ -26,11 +26,12 @@ from oblivec.baselines.d2dfr import D2DFR, groups
 from oblivec.calibration.alternating import AlternatingConfig
 from oblivec.datasets.attributes import Attribute
 from oblivec.datasets.interactions import LeaveOneOut
+from oblivec.engines.local import threads
 from oblivec.experiments.cells import Cell
 from oblivec.experiments.efficiency_tables import draw, show, summarise
 from oblivec.experiments.methods import sources
 from oblivec.experiments.setup import ATTRIBUTES, Setup
-from oblivec.experiments.timing import cores, d2dfr_flops, fastest, product_rate, scaled
+from oblivec.experiments.timing import d2dfr_flops, fastest, product_rate, scaled
 from oblivec.information.target import Target
 from oblivec.lego import Lego
 from oblivec.recommenders import Recommender
@@ -78,12 +79,12 @@ def _measure(setup: Setup, dataset: str, model: str) -> dict[str, Any]:
     attributes = setup.attributes(dataset, ATTRIBUTES[dataset])
     asked = requirements(list(attributes))
     most = 1 if setup.quick else CORES
-    with cores(most):
+    with threads(most):
         removals = {name: _d2dfr(base, one) for name, one in attributes.items()}
         rate = product_rate(base.users.shape[1])
         stepwise = {method: _stepwise(method, base, attributes, asked, most) for method in ("paper", "lego")}
     training = fastest(partial(_training, base, split, ()), most)
-    with cores(training["threads"]):
+    with threads(training["threads"]):
         against = {
             str(number): _training(base, split, tuple(attributes.values())[:number])
             for number in range(1, len(attributes) + 1)

@@ -76,7 +76,7 @@ def results_page(records: Mapping[str, Mapping[str, Any]], folder: str) -> str:
 
 def _targets(records: Mapping[str, Mapping[str, Any]]) -> str:
     """Every target with its figure, first of all."""
-    words = {True: "reached", False: "**not reached**", None: "not measured"}
+    words = {True: "reached", False: "**not reached**", None: "open"}
     rows: list[Sequence[object]] = [
         (one["what"], one["limit"], one["figure"].replace("\n", "; ") or "-", words[one["reached"]])
         for one in records.get("table1", {}).get("result", {}).get("targets", [])

@@ -6,29 +6,16 @@ Loops whose steps all cost the same are timed on a few steps and scaled up; what
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from threadpoolctl import threadpool_limits
 
 from oblivec.baselines.mmd import BLOCK
+from oblivec.engines import local
 
 ENOUGH_SECONDS = 0.5
 """By how much a longer run must take longer, to be told from noise."""
-
-
-@contextmanager
-def cores(count: int) -> Iterator[None]:
-    """Let tensor work use so many threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        with threadpool_limits(limits=count):
-            yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def seconds_of(work: Callable[[], Any]) -> float:
@@ -56,7 +43,7 @@ def fastest(run: Callable[[], dict[str, Any]], most_threads: int) -> dict[str, A
     """With one thread, two, and so on: the run that takes least, as whoever owns the machine would run it."""
     found = {}
     for threads in range(1, most_threads + 1):
-        with cores(threads):
+        with local.threads(threads):
             found[threads] = run()
     best = min(found, key=lambda threads: found[threads]["seconds"])
     return found[best] | {"threads": best}

@@ -45,9 +45,9 @@ def neighbourhood_round(X: Tensor, attributes: Sequence[Groups], rng: torch.Gene
     """X after one step for all attributes together; X itself where no share stands out from chance."""
     codes = [_codes(groups, len(X)) for groups in attributes]
     views = [_Shares(code, rng, X) for code in codes]
-    for rows, nearest, width, weight, ways in _neighbourhoods(X, rng):
+    for rows, nearest, width, weight, places in _neighbourhoods(X, rng):
         for view in views:
-            view.look(rows, nearest, width, weight, ways)
+            view.look(rows, nearest, width, weight, places)
     move = torch.stack([view.move() for view in views]).sum(0)
     for _ in range(SWEEPS):
         for code, groups in zip(codes, attributes, strict=True):
@@ -57,8 +57,8 @@ def neighbourhood_round(X: Tensor, attributes: Sequence[Groups], rng: torch.Gene
 
 
 def _neighbourhoods(X: Tensor, rng: torch.Generator) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor, Tensor]]:
-    """By chunks of users: their rows, their nearest users' rows, the weights of these at every scale, and the way to
-    them, such that the gradient of a weight's logarithm is its sharpness times the way less its mean."""
+    """By chunks of users: their rows, their nearest users' rows, how wide a neighbourhood is, and the weights and
+    places of those users."""
     n = len(X)
     references = torch.randperm(n, generator=rng, device=rng.device)[:REFERENCES].to(X.device)
     there = X[references]
@@ -72,7 +72,7 @@ def _neighbourhoods(X: Tensor, rng: torch.Generator) -> Iterator[tuple[Tensor, T
         near, index = squares.topk(count, largest=False)
         width = near[:, min(WIDTH_AT, count - 1), None].clamp_min(1e-12)
         weight = torch.softmax(-sharpness * (near.clamp_min(0) / width)[:, None], dim=2)
-        yield rows, references[index], width[:, 0], weight, (there[index] - here[:, None]) * (2 / width)[..., None]
+        yield rows, references[index], width[:, 0], weight, there[index]
 
 
 @dataclass
@@ -95,7 +95,7 @@ class _Shares:
         self.by_chance = self.X.new_zeros(NULL_DRAWS, users, len(SHARPNESS))
         self.gradient = self.X.new_zeros(users, len(SHARPNESS), dimensions)
 
-    def look(self, rows: Tensor, nearest: Tensor, width: Tensor, weight: Tensor, ways: Tensor) -> None:
+    def look(self, rows: Tensor, nearest: Tensor, width: Tensor, weight: Tensor, places: Tensor) -> None:
         self.width[rows] = width
         labelled = (self.code[nearest] >= 0)[:, None]
         same = (self.code[nearest] == self.code[rows, None]).float()
@@ -108,8 +108,10 @@ class _Shares:
         for draw, code in enumerate(self.permuted):
             alike = (code[nearest] == code[rows, None]).float()
             self.by_chance[draw, rows] = torch.bmm(both, alike[..., None])[..., 0]
-        sharpness = self.X.new_tensor(SHARPNESS)[:, None]
-        self.gradient[rows] = sharpness * torch.bmm(weight * (same[:, None] - smooth), ways)
+        steepest = 2 * self.X.new_tensor(SHARPNESS)[:, None] / width[:, None, None]
+        # The gradient of a weight's logarithm is this times the way to the user, less its mean; these weights sum to
+        # zero, so places do as well as ways.
+        self.gradient[rows] = steepest * torch.bmm(weight * (same[:, None] - smooth), places)
 
     def move(self) -> Tensor:
         """Against the gradients: a Newton step to the expected shares, for what of the excess is more than noise."""

@@ -20,7 +20,7 @@ from oblivec.calibration.groups import Groups, mean_basis
 from oblivec.calibration.neighbourhoods import neighbourhood_round
 from oblivec.calibration.slices import Slices
 from oblivec.calibration.space import Space
-from oblivec.calibration.telling import telling_round
+from oblivec.calibration.telling import Telling
 from oblivec.console import progress
 from oblivec.information.target import Target
 from oblivec.randomness import torch_rng
@@ -29,11 +29,11 @@ NARROW, NARROWEST = 32, 8
 """Leading directions at which clipping and slices begin; both go on with twice as many, up to all. Among hundreds of
 directions a signal that sits in the widest drowns in the noise of the rest."""
 
-TELLING = 32
-"""Leading directions among which the axes that tell most are sought."""
-
 MEAN_SWEEPS = 2
 """Attributes hang together: the means of one are not at chance any more once another's have been brought there."""
+
+SEARCHES_PER_CLIP = 4
+"""Searches between two passes of clipping; one more ends the searches."""
 
 STRONG, STRONG_PASSES = 0.05, 3
 """Cells that explain this share of who is in which group are dealt with first, several times: neighbourhoods inside a
@@ -47,14 +47,14 @@ hang together more closely, moving one alone would write into the narrow directi
 class RemovalConfig(Settings):
     clips: int = Field(2, ge=0)
     """Passes of clipping before the first slice: attributes that hang together need more than one."""
-    rounds: int = Field(60, ge=0)
+    rounds: int = Field(30, ge=0)
     """Rounds of sliced transport, each with fresh rotations for every attribute and number of leading directions."""
     step: float = Field(0.5, gt=0, le=1)
     """How far a round goes towards the common shape."""
-    search_every: int = Field(1, ge=1)
-    """Rounds between two searches for the axes that tell most."""
     clip_every: int = Field(10, ge=1)
-    """Rounds between two passes of clipping; one more ends the work."""
+    """Rounds between two passes of clipping; one more ends the rounds."""
+    searches: int = Field(15, ge=0)
+    """Searches for the functions that tell most, after the last round."""
     endings: int = Field(3, ge=0)
     """Passes over neighbourhoods and clipping, in turn, after the last round."""
     natural: float = Field(1.0, ge=0, le=1)
@@ -69,15 +69,18 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
         return U.clone()
     work = _Removal(space, targets, torch_rng(seed, "removal", label, device=U.device), config)
     X = space.encode(U)
-    with progress(f"Removing {label}", config.clips + config.rounds + config.endings) as tick:
+    with progress(f"Removing {label}", config.clips + config.rounds + config.searches + config.endings) as tick:
         for _ in range(config.clips):
             X = work.clip(X)
             tick()
         for number in range(1, config.rounds + 1):
             X = work.slice(X)
-            if number % config.search_every == 0:
-                X = work.tell(X)
             if number % config.clip_every == 0 or number == config.rounds:
+                X = work.clip(X)
+            tick()
+        for number in range(1, config.searches + 1):
+            X = work.tell(X)
+            if number % SEARCHES_PER_CLIP == 0 or number == config.searches:
                 X = work.clip(X)
             tick()
         for number in range(STRONG_PASSES if config.endings else 0):
@@ -101,6 +104,7 @@ class _Removal:
         self.scale, self.columns = space.scales(config.natural), space.columns
         self.from_columns = torch.linalg.pinv(self.columns)
         self.columns_are_apart = bool(torch.linalg.eigvalsh(self.columns.T @ self.columns)[0] >= APART)
+        self.telling = [Telling(config.step) for _ in targets]
         self.slices = {width: [Slices(config.step) for _ in targets] for width in _widths(NARROWEST, space.dimensions)}
         self.classes = [Groups.by_class(target) if target.n_classes else None for target in targets]
 
@@ -138,12 +142,9 @@ class _Removal:
         return X
 
     def tell(self, X: Tensor) -> Tensor:
-        """Along the axes that tell most, among the leading directions."""
-        width = min(TELLING, X.shape[1])
-        scale = self.scale[:width]
-        for _, groups in self.groups():
-            leading = telling_round(X[:, :width] * scale, groups, self.step, self.rng) / scale
-            X = torch.cat([leading, X[:, width:]], dim=1)
+        """Along the functions that tell most."""
+        for telling, (_, groups) in zip(self.telling, self.groups(), strict=True):
+            X = telling.round(X * self.scale, groups, self.rng) / self.scale
         return X
 
     def even(self, X: Tensor, rng: torch.Generator, least: float = 0.0) -> Tensor:

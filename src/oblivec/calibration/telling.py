@@ -1,38 +1,113 @@
-"""Slices along the axes that tell most: where along one axis the groups' shapes differ, among random axes it drowns.
+"""Move along the functions that tell most: kernel machines fitted on one half of the users, judged on the other.
 
-The axes are sought on one half of the users, by climbing to where the groups' quantile functions are farthest apart,
-and judged on the other half: what was found there by chance is not seen here, so that nothing moves on noise. Then the
-halves change places.
+Means, spreads, every axis and every neighbourhood can be at chance while a function of many directions together still
+tells the groups apart; among hundreds of directions, networks find such functions. Here a kernel machine seeks one for
+every group. How far each group stands out along its function is judged on users who had no part in it, so that what was
+learned by heart is not seen. Then all of the group's users go down the gradient, by the Newton step that takes the
+group to where the others are, and the halves change places.
+
+What is left to go is known only roughly from one function, but much the same for the next one: the running mean over
+functions is what counts, whatever its sign.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass, field
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from oblivec.calibration.groups import Groups
-from oblivec.calibration.slices import FIRST_ORDER, Slices, differences
+from oblivec.calibration.groups import Groups, group_means
 
-SEARCHES, STEPS, RATE = 8, 20, 0.15
-"""Axes that climb at the same time, from random beginnings; how often, and how far each time."""
-AXES = 4
-"""Of those, so many are used: the first, then what each next one adds."""
+SHARPNESS = 0.7
+"""Of the Gaussian kernel, at the median squared distance between users."""
+RIDGE = 0.03
+"""Little: what is left to find is weak along all that is smooth."""
+CENTRES, SOUGHT = 1024, 4096
+"""Kernels a function is a sum of, and users it is fitted on, at most: work is linear in N."""
+MEMORY = 0.7
+"""How much of the running mean a function leaves as it was."""
+LONGEST = 0.05
+"""How far a group may move along a function, as a share of the rows' length: beyond, gradients have turned."""
 FEWEST = 2
 """Users a group needs in each half; smaller groups stay out of it."""
-SOUGHT = 8192
-"""Users among whom the axes are sought at most: enough for what attackers could learn, and work is linear in N."""
+CHUNK = 1024
 
 
-def telling_round(X: Tensor, groups: Groups, step: float, rng: torch.Generator) -> Tensor:
-    """X after a damped move along the axes that either half finds."""
-    groups = Groups(tuple(members for members in groups.members if len(members) >= 2 * FEWEST))
-    if len(groups.members) < 2 or X.shape[1] == 0:
+@dataclass
+class Telling:
+    """Repeated rounds for one attribute. `standing` is how far its groups stand out, in standard errors."""
+
+    step: float
+    standing: Tensor | None = field(default=None)
+
+    def round(self, X: Tensor, groups: Groups, rng: torch.Generator) -> Tensor:
+        """X after a move along the functions that either half finds."""
+        groups = Groups(tuple(members for members in groups.members if len(members) >= 2 * FEWEST))
+        if len(groups.members) < 2 or X.shape[1] == 0:
+            return X
+        halves = _halves(groups, rng)
+        for sought, judged in (halves, halves[::-1]):
+            X = self._along(_Functions.fit(X, sought, rng), X, groups, judged)
         return X
-    halves = _halves(groups, rng)
-    for sought, judged in (halves, halves[::-1]):
-        X = Slices(step).along(_telling_axes(X, sought, rng), X, groups, judged, rng)
-    return X
+
+    def _along(self, functions: _Functions, X: Tensor, groups: Groups, judged: Groups) -> Tensor:
+        values, gradients = functions(X, groups)
+        left = 1 - groups.shares
+        seen = values[judged.rows]
+        means = group_means(seen, judged.number, len(judged.members))
+        ahead = (means.diagonal() - seen.mean(0)) / left
+        error = (seen.var(0) / (judged.sizes * left)).sqrt().clamp_min(1e-30)
+        known = self.standing is not None and self.standing.shape == ahead.shape
+        self.standing = torch.lerp(ahead / error, self.standing, MEMORY) if known else ahead / error
+        steepness = group_means(gradients[groups.rows].square().sum(1, keepdim=True), groups.number, len(left))[:, 0]
+        rate = self.step * self.standing * error * left / steepness.clamp_min(1e-30)  # the others come to meet it
+        length = X[groups.rows].square().sum(1).mean().sqrt()
+        rate = rate * (LONGEST * length / (rate.abs() * steepness.sqrt()).clamp_min(1e-30)).clamp(max=1)
+        moved = X.clone()
+        moved[groups.rows] -= rate[groups.number][:, None] * gradients[groups.rows]
+        return moved
+
+
+@dataclass(frozen=True)
+class _Functions:
+    """One for every group: a sum of Gaussian kernels, large on its users and small on the others."""
+
+    centres: Tensor
+    sharpness: Tensor
+    weights: Tensor
+
+    @classmethod
+    def fit(cls, X: Tensor, groups: Groups, rng: torch.Generator) -> _Functions:
+        """Ridge regression on who is in which group, every group counting alike."""
+        count = len(groups.members)
+        chosen = torch.randperm(len(groups.rows), generator=rng, device=rng.device)[:SOUGHT].to(X.device)
+        rows = X[groups.rows[chosen]]
+        centres = rows[:CENTRES]
+        typical = torch.cdist(centres, centres).square().median().clamp_min(1e-30)
+        functions = cls(centres, SHARPNESS / typical, X.new_zeros(len(centres), count))
+        balance = (1 / (count * groups.shares))[groups.number[chosen], None].double()
+        wanted = F.one_hot(groups.number[chosen], count).double() - 1 / count
+        seen, own = functions.kernels(rows).double(), functions.kernels(centres).double()
+        normal = seen.T @ (seen * balance) + RIDGE * own
+        normal.diagonal().add_(1e-6 * len(rows))
+        weights = torch.cholesky_solve(seen.T @ (wanted * balance), torch.linalg.cholesky(normal))
+        return cls(centres, functions.sharpness, weights.to(X.dtype))
+
+    def kernels(self, X: Tensor) -> Tensor:
+        return torch.exp(-self.sharpness * torch.cdist(X, self.centres).square())
+
+    def __call__(self, X: Tensor, groups: Groups) -> tuple[Tensor, Tensor]:
+        """Everybody's value of every group's function, and the gradient of the one of its own group."""
+        values, gradients = X.new_zeros(len(X), self.weights.shape[1]), torch.zeros_like(X)
+        for rows, number in zip(groups.rows.split(CHUNK), groups.number.split(CHUNK), strict=True):
+            kernels = self.kernels(X[rows])
+            values[rows] = kernels @ self.weights
+            kernels *= self.weights.T[number]
+            towards = kernels @ self.centres - kernels.sum(1, keepdim=True) * X[rows]
+            gradients[rows] = 2 * self.sharpness * towards
+        return values, gradients
 
 
 def _halves(groups: Groups, rng: torch.Generator) -> tuple[Groups, Groups]:
@@ -43,25 +118,3 @@ def _halves(groups: Groups, rng: torch.Generator) -> tuple[Groups, Groups]:
         first.append(mixed[: len(mixed) // 2])
         second.append(mixed[len(mixed) // 2 :])
     return Groups(tuple(first)), Groups(tuple(second))
-
-
-def _telling_axes(X: Tensor, groups: Groups, rng: torch.Generator) -> Tensor:
-    """Orthonormal columns, those that tell most first."""
-    every = -(-len(groups.rows) // SOUGHT)
-    groups = Groups(tuple(members[::every] for members in groups.members))
-    rows = X[groups.rows]
-    members = torch.arange(len(rows), device=X.device).split([len(one) for one in groups.members])
-    start = torch.randn(X.shape[1], SEARCHES, generator=rng, device=rng.device).to(X.device)
-    with torch.enable_grad():
-        axes = start.requires_grad_()
-        climb = torch.optim.Adam([axes], lr=RATE, maximize=True)
-        for _ in range(STEPS):
-            seen = rows @ F.normalize(axes, dim=0)
-            seen = seen / seen.std(0, correction=0).clamp_min(1e-12)
-            apart, _ = differences(seen, members, groups)
-            told = (apart[:, FIRST_ORDER:].square() * groups.sizes[:, None, None]).sum((0, 1))
-            climb.zero_grad()
-            told.sum().backward()
-            climb.step()
-    best = told.detach().argsort(descending=True)
-    return torch.linalg.qr(F.normalize(axes.detach(), dim=0)[:, best])[0][:, :AXES]

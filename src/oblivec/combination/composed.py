@@ -28,8 +28,8 @@ from oblivec.information.target import Target
 class ComposedConfig(CombinerConfig, RemovalConfig, FlowConfig):
     rounds: int = Field(10, ge=0)
     """Joint rounds of sliced transport."""
-    search_every: int = Field(2, ge=1)
-    """Rounds between two searches for the axes that tell most."""
+    searches: int = Field(4, ge=0)
+    """Joint searches for the functions that tell most."""
     flow_rounds: int = Field(40, ge=0)
     """Label-free mode: at most this many critics of every attribute."""
 

@@ -59,10 +59,12 @@ class Telling:
         means = group_means(seen, judged.number, len(judged.members))
         ahead = (means.diagonal() - seen.mean(0)) / left
         error = (seen.var(0) / (judged.sizes * left)).sqrt().clamp_min(1e-30)
-        known = self.standing is not None and self.standing.shape == ahead.shape
-        self.standing = torch.lerp(ahead / error, self.standing, MEMORY) if known else ahead / error
+        standing = ahead / error
+        if self.standing is not None and self.standing.shape == standing.shape:
+            standing = torch.lerp(standing, self.standing, MEMORY)
+        self.standing = standing
         steepness = group_means(gradients[groups.rows].square().sum(1, keepdim=True), groups.number, len(left))[:, 0]
-        rate = self.step * self.standing * error * left / steepness.clamp_min(1e-30)  # the others come to meet it
+        rate = self.step * standing * error * left / steepness.clamp_min(1e-30)  # the others come to meet it
         length = X[groups.rows].square().sum(1).mean().sqrt()
         rate = rate * (LONGEST * length / (rate.abs() * steepness.sqrt()).clamp_min(1e-30)).clamp(max=1)
         moved = X.clone()

@@ -60,10 +60,11 @@ def run(
     folder = models_root(models_folder, root)
     users, dimensions = (QUICK_USERS, QUICK_DIMENSIONS) if quick else (USERS, DIMENSIONS)
     kinds = QUICK_KINDS if quick else [kind for kind in KINDS if kind not in UNATTACKABLE]
+    cases = _factorised_cases(quick, path)
     everything = []
     kept_under = (chosen, users, dimensions, SETTINGS)
     for seed in range(1 if quick else seeds):
-        for library, dataset in _factorised_cases(quick, path):
+        for library, dataset in cases:
             work = partial(_factorised, chosen, folder, library, dataset, seed, root, path)
             everything.append(Cell(f"factorised/{library}/{dataset}/{seed}", work, settings=kept_under))
         everything += [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import cross_val_predict
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
 from sklearn.svm import SVC
 from torch import Tensor
 
 from calibrator_contract import noise
 from oblivec.calibration import neighbourhoods
+from oblivec.calibration.axes import axes_round
 from oblivec.calibration.cells import even_cells, even_planes
 from oblivec.calibration.clipping import clip_covariances, clip_means, clip_pairs, clip_variances
 from oblivec.calibration.groups import Groups, mean_basis
@@ -109,12 +113,62 @@ def test_any_few_users_give_finite_numbers(n: int, d: int, classes: int, seed: i
         X[: n // 2] = X[0].clone()
     groups, rng = groups_of(coins(n, classes, seed)), torch_rng(seed, "few")
     for moved in (
-        neighbourhood_round(X, [groups], rng), Telling(0.5).round(X, groups, rng),
+        neighbourhood_round(X, [groups], rng), Telling(0.5).round(X, groups, rng), axes_round(X, groups, 0.5, rng),
         even_cells(X, groups, rng), even_planes(X, groups, rng),
         clip_variances(X, groups), clip_pairs(X, groups), clip_covariances(X, groups, rng),
     ):
         assert moved.shape == X.shape
         assert torch.isfinite(moved).all()
+
+
+# --- axes that tell -------------------------------------------------------------------------------------------------
+
+
+def skewed_along_one_axis(n: int = 3000, d: int = 32) -> tuple[Tensor, Tensor]:
+    """Two groups with the same mean and variance everywhere; along one oblique axis they lean apart."""
+    X, labels = noise(n, d), coins(n)
+    axis = torch.nn.functional.normalize(noise(1, d, 5)[0], dim=0)
+    along = X @ axis
+    lean = torch.where(labels == 1, 0.4, -0.4)
+    skewed = (along + lean * (along.square() - 1)) / (1 + 2 * lean.square()).sqrt()
+    return X + (skewed - along)[:, None] * axis, labels
+
+
+def test_a_shape_along_one_axis_is_found_among_many() -> None:
+    X, labels = skewed_along_one_axis()
+    trees = ExtraTreesClassifier(200, min_samples_leaf=20, random_state=0)
+    axis = torch.nn.functional.normalize(noise(1, 32, 5)[0], dim=0)
+    moved, rng = X, torch_rng(0, "tell")
+    for _ in range(5):
+        moved = axes_round(moved, groups_of(labels), 0.5, rng)
+    before, after = (balanced_accuracy(trees, (U @ axis)[:, None], labels.numpy()) for U in (X, moved))
+    assert before > 0.7
+    assert abs(after - 0.5) < (before - 0.5) / 3  # the edge of a fold has more orders than five
+    assert float((moved - X).norm() / X.norm()) < 0.1
+
+
+def test_axes_found_by_chance_move_nobody() -> None:
+    """In 32 dimensions some axis always looks telling to the half it was sought on."""
+    X, labels = noise(1500, 32), coins(1500)
+    moved, rng = X, torch_rng(0, "tell")
+    for _ in range(20):
+        moved = axes_round(moved, groups_of(labels), 0.5, rng)
+    assert float((moved - X).norm() / X.norm()) < 0.03
+
+
+def test_the_whole_method_finds_that_axis() -> None:
+    X, labels = skewed_along_one_axis()
+    network = MLPClassifier((100,), alpha=1.0, max_iter=200, random_state=0)
+    release = remove(X, [target_of(labels)], RemovalConfig.model_validate({}), 0, "a")
+    before, after = (_quietly(network, U, labels) for U in (X, release))
+    assert before > 0.62
+    assert abs(after - 0.5) < (before - 0.5) / 3
+
+
+def _quietly(model: Any, X: Tensor, labels: Tensor) -> float:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return balanced_accuracy(model, X, labels.numpy())
 
 
 # --- functions that tell --------------------------------------------------------------------------------------------

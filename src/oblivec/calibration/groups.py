@@ -78,6 +78,15 @@ class Groups:
         order = torch.randperm(len(self.rows), generator=rng, device=rng.device).to(self.rows.device)
         return torch.split(self.rows[order], [len(rows) for rows in self.members])
 
+    def halves(self, rng: torch.Generator) -> tuple[Groups, Groups]:
+        """At random, both with half of every group."""
+        first, second = [], []
+        for members in self.members:
+            mixed = members[torch.randperm(len(members), generator=rng, device=rng.device).to(members.device)]
+            first.append(mixed[: len(mixed) // 2])
+            second.append(mixed[len(mixed) // 2 :])
+        return Groups(tuple(first)), Groups(tuple(second))
+
 
 def group_means(values: Tensor, number: Tensor, groups: int) -> Tensor:
     """Groups x ..., from values of users whose groups are `number`; zero for a group of nobody."""

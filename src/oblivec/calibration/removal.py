@@ -13,6 +13,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from oblivec.calibration.axes import axes_round
 from oblivec.calibration.cells import even_cells, even_planes
 from oblivec.calibration.clipping import clip_covariances, clip_means, clip_pairs, clip_variances
 from oblivec.calibration.configured import Settings
@@ -28,6 +29,9 @@ from oblivec.randomness import torch_rng
 NARROW, NARROWEST = 32, 8
 """Leading directions at which clipping and slices begin; both go on with twice as many, up to all. Among hundreds of
 directions a signal that sits in the widest drowns in the noise of the rest."""
+
+AXES_AMONG = 32
+"""Leading directions among which the axes that tell most are sought."""
 
 MEAN_SWEEPS = 2
 """Attributes hang together: the means of one are not at chance any more once another's have been brought there."""
@@ -54,7 +58,7 @@ class RemovalConfig(Settings):
     clip_every: int = Field(10, ge=1)
     """Rounds between two passes of clipping; one more ends the rounds."""
     searches: int = Field(15, ge=0)
-    """Searches for the functions that tell most, after the last round."""
+    """Searches for the functions and axes that tell most, after the last round."""
     endings: int = Field(3, ge=0)
     """Passes over neighbourhoods and clipping, in turn, after the last round."""
     natural: float = Field(1.0, ge=0, le=1)
@@ -142,9 +146,12 @@ class _Removal:
         return X
 
     def tell(self, X: Tensor) -> Tensor:
-        """Along the functions that tell most."""
+        """Along the functions that tell most, and along single axes, which a function of all directions drowns."""
+        width = min(AXES_AMONG, X.shape[1])
         for telling, (_, groups) in zip(self.telling, self.groups(), strict=True):
             X = telling.round(X * self.scale, groups, self.rng) / self.scale
+            leading = axes_round(X[:, :width] * self.scale[:width], groups, self.step, self.rng) / self.scale[:width]
+            X = torch.cat([leading, X[:, width:]], dim=1)
         return X
 
     def even(self, X: Tensor, rng: torch.Generator, least: float = 0.0) -> Tensor:

@@ -47,7 +47,7 @@ class Telling:
         groups = Groups(tuple(members for members in groups.members if len(members) >= 2 * FEWEST))
         if len(groups.members) < 2 or X.shape[1] == 0:
             return X
-        halves = _halves(groups, rng)
+        halves = groups.halves(rng)
         for sought, judged in (halves, halves[::-1]):
             X = self._along(_Functions.fit(X, sought, rng), X, groups, judged)
         return X
@@ -110,13 +110,3 @@ class _Functions:
             towards = kernels @ self.centres - kernels.sum(1, keepdim=True) * X[rows]
             gradients[rows] = 2 * self.sharpness * towards
         return values, gradients
-
-
-def _halves(groups: Groups, rng: torch.Generator) -> tuple[Groups, Groups]:
-    """Both with half of every group."""
-    first, second = [], []
-    for members in groups.members:
-        mixed = members[torch.randperm(len(members), generator=rng, device=rng.device).to(members.device)]
-        first.append(mixed[: len(mixed) // 2])
-        second.append(mixed[len(mixed) // 2 :])
-    return Groups(tuple(first)), Groups(tuple(second))

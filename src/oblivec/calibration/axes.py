@@ -1,0 +1,57 @@
+"""Slices along the axes that tell most: where along one axis the groups' shapes differ, among random axes it drowns.
+
+The axes are sought on one half of the users, by climbing to where the groups' quantile functions are farthest apart,
+and judged on the other half: what was found there by chance is not seen here, so that nothing moves on noise. Then the
+halves change places.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from oblivec.calibration.groups import Groups
+from oblivec.calibration.slices import FIRST_ORDER, Slices, differences
+
+SEARCHES, STEPS, RATE = 8, 20, 0.15
+"""Axes that climb at the same time, from random beginnings; how often, and how far each time."""
+AXES = 4
+"""Of those, so many are used: the first, then what each next one adds."""
+FEWEST = 2
+"""Users a group needs in each half; smaller groups stay out of it."""
+SOUGHT = 8192
+"""Users among whom the axes are sought at most: enough for what attackers could learn, and work is linear in N."""
+
+
+def axes_round(X: Tensor, groups: Groups, step: float, rng: torch.Generator) -> Tensor:
+    """X after a damped move along the axes that either half finds."""
+    groups = Groups(tuple(members for members in groups.members if len(members) >= 2 * FEWEST))
+    if len(groups.members) < 2 or X.shape[1] == 0:
+        return X
+    halves = groups.halves(rng)
+    for sought, judged in (halves, halves[::-1]):
+        X = Slices(step).along(_telling_axes(X, sought, rng), X, groups, judged, rng)
+    return X
+
+
+def _telling_axes(X: Tensor, groups: Groups, rng: torch.Generator) -> Tensor:
+    """Orthonormal columns, those that tell most first."""
+    every = -(-len(groups.rows) // SOUGHT)
+    groups = Groups(tuple(members[::every] for members in groups.members))
+    rows = X[groups.rows]
+    members = torch.arange(len(rows), device=X.device).split([len(one) for one in groups.members])
+    start = torch.randn(X.shape[1], SEARCHES, generator=rng, device=rng.device).to(X.device)
+    with torch.enable_grad():
+        axes = start.requires_grad_()
+        climb = torch.optim.Adam([axes], lr=RATE, maximize=True)
+        for _ in range(STEPS):
+            seen = rows @ F.normalize(axes, dim=0)
+            seen = seen / seen.std(0, correction=0).clamp_min(1e-12)
+            apart, _ = differences(seen, members, groups)
+            told = (apart[:, FIRST_ORDER:].square() * groups.sizes[:, None, None]).sum((0, 1))
+            climb.zero_grad()
+            told.sum().backward()
+            climb.step()
+    best = told.detach().argsort(descending=True)
+    return torch.linalg.qr(F.normalize(axes.detach(), dim=0)[:, best])[0][:, :AXES]

@@ -156,6 +156,14 @@ def test_axes_found_by_chance_move_nobody() -> None:
     assert float((moved - X).norm() / X.norm()) < 0.03
 
 
+def test_a_rare_class_does_not_stop_the_search_for_axes() -> None:
+    X, labels = skewed_along_one_axis()
+    labels[:2] = 2
+    moved = axes_round(X, groups_of(labels), 0.5, torch_rng(0, "tell"))
+    assert torch.equal(moved[:2], X[:2])
+    assert float((moved - X).norm() / X.norm()) > 0.01
+
+
 def test_the_whole_method_finds_that_axis() -> None:
     X, labels = skewed_along_one_axis()
     network = MLPClassifier((100,), alpha=1.0, max_iter=200, random_state=0)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.exceptions import ConvergenceWarning
@@ -106,6 +106,7 @@ def test_references_may_be_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @given(st.integers(2, 60), st.integers(1, 6), st.integers(1, 5), st.integers(0, 99), st.booleans())
+@example(42, 1, 4, 36, True)  # more than half of the users at no distance from each other
 @settings(max_examples=30, deadline=None)
 def test_any_few_users_give_finite_numbers(n: int, d: int, classes: int, seed: int, twins: bool) -> None:
     X = noise(n, d, seed)

@@ -27,7 +27,7 @@ from oblivec.calibration.configured import find
 from oblivec.combination.partners import DEFAULT_METHOD, partner_of
 from oblivec.datasets.attributes import Attribute
 from oblivec.devices import resolve_device
-from oblivec.engines.local import map_tasks, run_single_threaded
+from oblivec.engines.local import default_jobs, map_tasks, run_single_threaded
 from oblivec.errors import BadInput
 from oblivec.files.embeddings import embeddings_from
 from oblivec.files.ids import listing
@@ -184,11 +184,11 @@ class Lego:
         U, calibrations = torch.from_numpy(self._values), [self.calibration(name) for name in names]
         labels = [self._labels[name] for name in names]
         items = None if self.items is None else torch.from_numpy(self.items)
-        # One thread, so that the number of cores changes no bit.
+        # Sums on one thread, so that the number of cores changes no bit.
         return run_single_threaded(
             lambda combiner: combiner.combine(
                 U, calibrations, labels, items=items, seed=self.seed, device=self.device
-            ), self.combiner,
+            ), self.combiner, cores=self.jobs or default_jobs(),
         )
 
     # --- what is known --------------------------------------------------------------------------------------------

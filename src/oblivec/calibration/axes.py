@@ -11,11 +11,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from oblivec.calibration.dense import sort_columns
 from oblivec.calibration.groups import Groups
 from oblivec.calibration.slices import FIRST_ORDER, Slices, differences
 
 SEARCHES, STEPS, RATE = 8, 20, 0.15
 """Axes that climb at the same time, from random beginnings; how often, and how far each time."""
+BETAS = 0.9, 0.999
 AXES = 4
 """Of those, so many are used: the first, then what each next one adds."""
 FEWEST = 2
@@ -26,7 +28,7 @@ SOUGHT = 8192
 
 def axes_round(X: Tensor, groups: Groups, step: float, rng: torch.Generator) -> Tensor:
     """X after a damped move along the axes that either half finds."""
-    groups = Groups(tuple(members for members in groups.members if len(members) >= 2 * FEWEST))
+    groups = groups.at_least(2 * FEWEST)
     if len(groups.members) < 2 or X.shape[1] == 0:
         return X
     halves = groups.halves(rng)
@@ -42,16 +44,19 @@ def _telling_axes(X: Tensor, groups: Groups, rng: torch.Generator) -> Tensor:
     rows = X[groups.rows]
     members = torch.arange(len(rows), device=X.device).split([len(one) for one in groups.members])
     start = torch.randn(X.shape[1], SEARCHES, generator=rng, device=rng.device).to(X.device)
-    with torch.enable_grad():
-        axes = start.requires_grad_()
-        climb = torch.optim.Adam([axes], lr=RATE, maximize=True)
-        for _ in range(STEPS):
+    axes, first, second = start, torch.zeros_like(start), torch.zeros_like(start)
+    for step in range(1, STEPS + 1):
+        with torch.enable_grad():
+            axes.requires_grad_()
             seen = rows @ F.normalize(axes, dim=0)
             seen = seen / seen.std(0, correction=0).clamp_min(1e-12)
-            apart, _ = differences(seen, members, groups)
+            apart = differences([sort_columns(seen[own])[0] for own in members], groups)
             told = (apart[:, FIRST_ORDER:].square() * groups.sizes[:, None, None]).sum((0, 1))
-            climb.zero_grad()
-            told.sum().backward()
-            climb.step()
+            (slope,) = torch.autograd.grad(told.sum(), axes)
+        # Adam, written out: loading torch.optim takes longer than the climb.
+        first = torch.lerp(slope, first, BETAS[0])
+        second = torch.lerp(slope.square(), second, BETAS[1])
+        speed = first / (1 - BETAS[0] ** step) / ((second / (1 - BETAS[1] ** step)).sqrt() + 1e-8)
+        axes = axes.detach() + RATE * speed
     best = told.detach().argsort(descending=True)
-    return torch.linalg.qr(F.normalize(axes.detach(), dim=0)[:, best])[0][:, :AXES]
+    return torch.linalg.qr(F.normalize(axes, dim=0)[:, best])[0][:, :AXES]

@@ -78,6 +78,10 @@ class Groups:
         order = torch.randperm(len(self.rows), generator=rng, device=rng.device).to(self.rows.device)
         return torch.split(self.rows[order], [len(rows) for rows in self.members])
 
+    def at_least(self, fewest: int) -> Groups:
+        """Those of so many users."""
+        return Groups(tuple(members for members in self.members if len(members) >= fewest))
+
     def halves(self, rng: torch.Generator) -> tuple[Groups, Groups]:
         """At random, both with half of every group."""
         first, second = [], []

@@ -9,13 +9,15 @@ put them at chance.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from oblivec.calibration.dense import smallest
 from oblivec.calibration.groups import Groups, group_means
+from oblivec.engines.local import in_threads
 
 NEAREST = 128
 """Users a neighbourhood holds."""
@@ -33,7 +35,8 @@ LONGEST = 0.04
 """How far a group may move in a round, as a share of its neighbourhoods' width: beyond, gradients have turned."""
 REFERENCES = 8192
 """Users among whom neighbours are sought, drawn anew in every round: all of them up to here, so work is linear in N."""
-CHUNK = 1024
+CHUNK = 256
+"""Users at a time: their distances to all references stay in a processor's cache."""
 NULL_DRAWS = 4
 FEWEST = 8
 """Users a group needs before it moves."""
@@ -45,9 +48,14 @@ def neighbourhood_round(X: Tensor, attributes: Sequence[Groups], rng: torch.Gene
     """X after one step for all attributes together; X itself where no share stands out from chance."""
     codes = [_codes(groups, len(X)) for groups in attributes]
     views = [_Shares(code, rng, X) for code in codes]
-    for rows, nearest, width, weight, places in _neighbourhoods(X, rng):
+    neighbourhoods = _Neighbourhoods.among(X, rng)
+
+    def look(rows: Tensor) -> None:
+        found = neighbourhoods.of(rows)
         for view in views:
-            view.look(rows, nearest, width, weight, places)
+            view.look(rows, *found)
+
+    in_threads(look, torch.arange(len(X), device=X.device).split(CHUNK))
     move = torch.stack([view.move() for view in views]).sum(0)
     for _ in range(SWEEPS):
         for code, groups in zip(codes, attributes, strict=True):
@@ -56,23 +64,35 @@ def neighbourhood_round(X: Tensor, attributes: Sequence[Groups], rng: torch.Gene
     return X + move
 
 
-def _neighbourhoods(X: Tensor, rng: torch.Generator) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor, Tensor]]:
-    """By chunks of users: their rows, their nearest users' rows, how wide a neighbourhood is, and the weights and
-    places of those users."""
-    n = len(X)
-    references = torch.randperm(n, generator=rng, device=rng.device)[:REFERENCES].to(X.device)
-    there = X[references]
-    lengths = there.square().sum(1)
-    sharpness = X.new_tensor(SHARPNESS)[:, None]
-    count = min(NEAREST, len(references) - 1)
-    for rows in torch.arange(n, device=X.device).split(CHUNK):
-        here = X[rows]
-        squares = lengths - 2 * here @ there.T + here.square().sum(1, keepdim=True)
-        squares.masked_fill_(references == rows[:, None], float("inf"))
-        near, index = squares.topk(count, largest=False)
+@dataclass(frozen=True)
+class _Neighbourhoods:
+    """Where neighbours are sought: all users, or a sample."""
+
+    X: Tensor
+    references: Tensor
+    itself: Tensor
+    """Everybody's place among the references; for those who are none, one place behind them."""
+    lengths: Tensor
+
+    @classmethod
+    def among(cls, X: Tensor, rng: torch.Generator) -> _Neighbourhoods:
+        references = torch.randperm(len(X), generator=rng, device=rng.device)[:REFERENCES].to(X.device)
+        itself = torch.full((len(X),), len(references), device=X.device)
+        itself[references] = torch.arange(len(references), device=X.device)
+        return cls(X, references, itself, X[references].square().sum(1))
+
+    def of(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """These users' nearest users, how wide a neighbourhood is, and the weights and places of those users."""
+        here, there = self.X[rows], self.X[self.references]
+        count = min(NEAREST, len(there) - 1)
+        beyond = here.new_empty(len(rows), len(there) + 1)  # squared distances less the user's own squared length
+        torch.addmm(self.lengths, here, there.T, alpha=-2, out=beyond[:, :-1])
+        beyond.scatter_(1, self.itself[rows, None], torch.inf)
+        near, index = smallest(beyond[:, :-1], count)
+        near = (near + here.square().sum(1, keepdim=True)).clamp_min(0)
         width = near[:, min(WIDTH_AT, count - 1), None].clamp_min(1e-12)
-        weight = torch.softmax(-sharpness * (near.clamp_min(0) / width)[:, None], dim=2)
-        yield rows, references[index], width[:, 0], weight, there[index]
+        weight = torch.softmax(-here.new_tensor(SHARPNESS)[:, None] * (near / width)[:, None], dim=2)
+        return self.references[index], width[:, 0], weight, there[index]
 
 
 @dataclass

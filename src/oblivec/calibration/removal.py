@@ -83,7 +83,7 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
                 X = work.clip(X)
             tick()
         for number in range(1, config.searches + 1):
-            X = work.tell(X)
+            X = work.tell(X, after_clipping=number % SEARCHES_PER_CLIP == 1)
             if number % SEARCHES_PER_CLIP == 0 or number == config.searches:
                 X = work.clip(X)
             tick()
@@ -145,13 +145,17 @@ class _Removal:
                 X = torch.cat([leading, X[:, width:]], dim=1)
         return X
 
-    def tell(self, X: Tensor) -> Tensor:
-        """Along the functions that tell most, and along single axes, which a function of all directions drowns."""
+    def tell(self, X: Tensor, *, after_clipping: bool) -> Tensor:
+        """Along the functions that tell most, and along single axes, which a function of all directions drowns.
+
+        Where functions told nothing of late, nothing is sought again until clipping has moved something.
+        """
         width = min(AXES_AMONG, X.shape[1])
         for telling, (_, groups) in zip(self.telling, self.groups(), strict=True):
-            X = telling.round(X * self.scale, groups, self.rng) / self.scale
-            leading = axes_round(X[:, :width] * self.scale[:width], groups, self.step, self.rng) / self.scale[:width]
-            X = torch.cat([leading, X[:, width:]], dim=1)
+            if after_clipping or not telling.quiet:
+                X = telling.round(X * self.scale, groups, self.rng) / self.scale
+                leading = axes_round(X[:, :width] * self.scale[:width], groups, self.step, self.rng)
+                X = torch.cat([leading / self.scale[:width], X[:, width:]], dim=1)
         return X
 
     def even(self, X: Tensor, rng: torch.Generator, least: float = 0.0) -> Tensor:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from oblivec.calibration.dense import sort_columns, sorted_columns
 from oblivec.calibration.groups import ORDERS, Groups
 
 MEMORY = 0.8
@@ -43,14 +44,15 @@ class Slices:
         seen = X @ axes
         width = seen.std(0, correction=0).clamp_min(1e-12)
         seen = seen / width
-        found, orders = differences(seen, judged.members, judged)
-        by_chance, _ = differences(seen, judged.permuted(rng), judged)
+        sorted_members = [sort_columns(seen[members]) for members in judged.members]
+        found = differences([values for values, _ in sorted_members], judged)
+        by_chance = differences([sorted_columns(seen[members]) for members in judged.permuted(rng)], judged)
         shift = found * self._trusted(found, by_chance, judged)[..., None]
         shift[:, :FIRST_ORDER] = 0
         moved = torch.zeros_like(seen)
         for number, members in enumerate(groups.members):
             shape = groups.shapes[number]
-            order = orders[number] if judged is groups else seen[members].argsort(0)
+            order = sorted_members[number][1] if judged is groups else sort_columns(seen[members])[1]
             along_ranks = shape @ shift[number, : shape.shape[1]]
             moved[members] = torch.empty_like(along_ranks).scatter_(0, order, along_ranks)
         return X + self.step * ((moved * width) @ axes.T)
@@ -68,17 +70,14 @@ class Slices:
         return torch.where(signal > 0, (1 - level).clamp_min(0), 0.0)
 
 
-def differences(seen: Tensor, members: Sequence[Tensor], groups: Groups) -> tuple[Tensor, list[Tensor]]:
-    """Groups x orders x axes: from each group's coefficients to their mean; and each group's order along every axis."""
-    coefficients = seen.new_zeros(len(members), ORDERS + 1, seen.shape[1])
-    known = seen.new_zeros(len(members), ORDERS + 1, 1)
-    orders = []
-    for number, rows in enumerate(members):
-        values, order = seen[rows].sort(0)
-        shape = groups.shapes[number]
-        coefficients[number, : shape.shape[1]] = shape.T @ values / len(rows)
+def differences(sorted_members: Sequence[Tensor], groups: Groups) -> Tensor:
+    """Groups x orders x axes: from each group's coefficients to their mean, given its values in order."""
+    axes = sorted_members[0].shape[1]
+    coefficients = sorted_members[0].new_zeros(len(sorted_members), ORDERS + 1, axes)
+    known = coefficients.new_zeros(len(sorted_members), ORDERS + 1, 1)
+    for number, (values, shape) in enumerate(zip(sorted_members, groups.shapes, strict=True)):
+        coefficients[number, : shape.shape[1]] = shape.T @ values / len(values)
         known[number, : shape.shape[1]] = 1
-        orders.append(order)
     weight = groups.shares[:, None, None] * known
     common = (weight * coefficients).sum(0) / weight.sum(0).clamp_min(1e-12)
-    return (common - coefficients) * known, orders
+    return (common - coefficients) * known

@@ -18,20 +18,26 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from oblivec.calibration.dense import gram
 from oblivec.calibration.groups import Groups, group_means
+from oblivec.engines.local import in_threads
 
 SHARPNESS = 0.7
-"""Of the Gaussian kernel, at the median squared distance between users."""
+"""Of the Gaussian kernel, at the median squared distance between users who differ."""
 RIDGE = 0.03
 """Little: what is left to find is weak along all that is smooth."""
 CENTRES, SOUGHT = 1024, 4096
 """Kernels a function is a sum of, and users it is fitted on, at most: work is linear in N."""
 MEMORY = 0.7
 """How much of the running mean a function leaves as it was."""
+QUIET = 0.6
+"""Standard errors of the running mean, over all groups, up to which nothing stands out: chance gives about 0.4."""
 LONGEST = 0.05
 """How far a group may move along a function, as a share of the rows' length: beyond, gradients have turned."""
 FEWEST = 2
 """Users a group needs in each half; smaller groups stay out of it."""
+SAME = 1e-6
+"""Squared distance, as a share of the rows' squared length, up to which two rows are the same but for rounding."""
 CHUNK = 1024
 
 
@@ -42,9 +48,14 @@ class Telling:
     step: float
     standing: Tensor | None = field(default=None)
 
+    @property
+    def quiet(self) -> bool:
+        """Whether the functions of late told nothing."""
+        return self.standing is not None and bool(self.standing.square().mean().sqrt() < QUIET)
+
     def round(self, X: Tensor, groups: Groups, rng: torch.Generator) -> Tensor:
         """X after a move along the functions that either half finds."""
-        groups = Groups(tuple(members for members in groups.members if len(members) >= 2 * FEWEST))
+        groups = groups.at_least(2 * FEWEST)
         if len(groups.members) < 2 or X.shape[1] == 0:
             return X
         halves = groups.halves(rng)
@@ -87,12 +98,11 @@ class _Functions:
         chosen = torch.randperm(len(groups.rows), generator=rng, device=rng.device)[:SOUGHT].to(X.device)
         rows = X[groups.rows[chosen]]
         centres = rows[:CENTRES]
-        typical = torch.cdist(centres, centres).square().median().clamp_min(1e-30)
-        functions = cls(centres, SHARPNESS / typical, X.new_zeros(len(centres), count))
+        functions = cls(centres, SHARPNESS / _typical_square(centres), X.new_zeros(len(centres), count))
         balance = (1 / (count * groups.shares))[groups.number[chosen], None].double()
         wanted = F.one_hot(groups.number[chosen], count).double() - 1 / count
         seen, own = functions.kernels(rows).double(), functions.kernels(centres).double()
-        normal = seen.T @ (seen * balance) + RIDGE * own
+        normal = sum(in_threads(gram, (seen * balance.sqrt()).split(CHUNK)), RIDGE * own)
         normal.diagonal().add_(1e-6 * len(rows))
         weights = torch.cholesky_solve(seen.T @ (wanted * balance), torch.linalg.cholesky(normal))
         return cls(centres, functions.sharpness, weights.to(X.dtype))
@@ -103,10 +113,22 @@ class _Functions:
     def __call__(self, X: Tensor, groups: Groups) -> tuple[Tensor, Tensor]:
         """Everybody's value of every group's function, and the gradient of the one of its own group."""
         values, gradients = X.new_zeros(len(X), self.weights.shape[1]), torch.zeros_like(X)
-        for rows, number in zip(groups.rows.split(CHUNK), groups.number.split(CHUNK), strict=True):
+
+        def look(part: slice) -> None:
+            rows, number = groups.rows[part], groups.number[part]
             kernels = self.kernels(X[rows])
             values[rows] = kernels @ self.weights
             kernels *= self.weights.T[number]
             towards = kernels @ self.centres - kernels.sum(1, keepdim=True) * X[rows]
             gradients[rows] = 2 * self.sharpness * towards
+
+        in_threads(look, [slice(start, start + CHUNK) for start in range(0, len(groups.rows), CHUNK)])
         return values, gradients
+
+
+def _typical_square(rows: Tensor) -> Tensor:
+    """Median squared distance between rows. Equal rows do not count: of users with no history there may be many."""
+    squares = torch.cdist(rows, rows).square()
+    floor = SAME * rows.square().sum(1).mean() + 1e-30
+    apart = squares[squares > floor]
+    return apart.median() if len(apart) else floor

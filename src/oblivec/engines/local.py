@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TypeVar
 
 import torch
@@ -14,6 +16,8 @@ from oblivec.console import progress
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+
+_cores: ContextVar[int] = ContextVar("cores", default=1)
 
 
 def default_jobs() -> int:
@@ -33,10 +37,29 @@ def threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def run_single_threaded(function: Callable[[Task], Result], task: Task) -> Result:
-    """One task on one thread: sums are then always taken in the same order, whatever runs beside it."""
-    with threads(1):
-        return function(task)
+def run_single_threaded(function: Callable[[Task], Result], task: Task, cores: int = 1) -> Result:
+    """One task on one thread: sums are then always taken in the same order, whatever runs beside it.
+
+    `cores` is how many it may use where it asks for them by `in_threads`.
+    """
+    token = _cores.set(cores)
+    try:
+        with threads(1):
+            return function(task)
+    finally:
+        _cores.reset(token)
+
+
+def in_threads(function: Callable[[Task], Result], pieces: Iterable[Task]) -> list[Result]:
+    """`[function(piece) for piece in pieces]` on the cores of the task at hand, every piece on one thread.
+
+    For pieces of tensor work that write to different places: how many cores there are changes no bit.
+    """
+    cores = _cores.get()
+    if cores == 1:
+        return [function(piece) for piece in pieces]
+    with ThreadPoolExecutor(cores, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        return list(pool.map(function, pieces))
 
 
 def map_tasks(

@@ -203,6 +203,23 @@ def test_a_function_of_many_directions_is_found() -> None:
     assert float((moved - X).norm() / X.norm()) < 0.2
 
 
+def test_the_search_falls_quiet_when_nothing_is_left() -> None:
+    X, labels = told_by_three_together()
+    telling, rng, searches = Telling(0.5), torch_rng(0, "tell"), 0
+    while not telling.quiet and searches < 15:
+        X, searches = telling.round(X, groups_of(labels), rng), searches + 1
+    assert 2 <= searches < 15
+    assert balanced_accuracy(SVC(class_weight="balanced"), X, labels.numpy()) < 0.54
+
+
+def test_what_is_quiet_is_looked_at_once_after_every_clipping(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[Tensor] = []
+    monkeypatch.setattr(Telling, "quiet", True)
+    monkeypatch.setattr(Telling, "round", lambda self, X, *_: searched.append(X) or X)
+    remove(noise(600, 8), [target_of(coins(600))], RemovalConfig(rounds=0, searches=9, endings=0), 0, "a")
+    assert len(searched) == 3  # the first, fifth and ninth of nine
+
+
 def test_a_rare_class_does_not_stop_the_search_for_the_others() -> None:
     X, labels = told_by_three_together()
     labels[:2] = 2

@@ -23,6 +23,7 @@ from oblivec.calibration.space import Space
 from oblivec.combination.base import combiner
 from oblivec.datasets.attributes import Attribute, categorical, continuous
 from oblivec.datasets.planted import plant
+from oblivec.engines.local import run_single_threaded
 from oblivec.information.target import Target
 from oblivec.randomness import torch_rng
 
@@ -202,3 +203,14 @@ class TestComposed:
                 assert read(release[::2, 4:], second.attribute.values[::2]) < 0.65
             else:
                 assert bool(((release - U).norm(dim=1) <= 1.001 * radius * U.norm(dim=1)).all())
+
+
+def test_the_number_of_cores_changes_no_bit() -> None:
+    planted = plant("cluster", 1500, 8, 0.8)
+    U, targets = torch.from_numpy(planted.embeddings), [Target.of(categorical("secret", planted.labels))]
+    few = RemovalConfig(rounds=2, searches=2, endings=1)
+    once, again = (
+        run_single_threaded(lambda _: remove(U, targets, few, 0, "secret"), None, cores=cores) for cores in (1, 3)
+    )
+    assert torch.equal(once, again)
+    assert not torch.equal(once, U)

@@ -70,10 +70,11 @@ def map_tasks(
     Every task runs on one thread, so that one job and many give the same floating-point result.
     """
     work: Sequence[Task] = list(tasks)
-    jobs = min(jobs or default_jobs(), max(len(work), 1))
+    cores = jobs or default_jobs()
+    jobs = min(cores, max(len(work), 1))
     results: list[Result] = []
-    if len(work) == 1:  # has a bar of its own, if any
-        return [run_single_threaded(function, work[0])]
+    if len(work) == 1:  # has a bar of its own, if any, and all cores
+        return [run_single_threaded(function, work[0], cores)]
     with progress(label, len(work)) as tick:
         if jobs == 1:
             for task in work:

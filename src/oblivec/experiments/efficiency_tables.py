@@ -131,18 +131,18 @@ def draw(summary: Mapping[str, Any], target: Path) -> None:
         for panel, case in zip(panels, cases, strict=False):
             methods = [method for method in case["seconds"] if method != "original"]
             asked = list(case["requirements"])
+            training = next(iter(case["seconds"]["original"].values()))
             for turn, method in enumerate(methods):
                 places = [place + (turn - len(methods) / 2 + 0.5) * 0.16 for place in range(len(asked))]
-                heights = [max(case["seconds"][method][what], 1e-3) for what in asked]
+                heights = [max(100 * case["seconds"][method][what] / training, 1e-3) for what in asked]
                 hatch = "///" if method == "d2dfr-stored" else ""
                 panel.bar(places, heights, 0.15, color=COLOURS.get(method, "0.4"), hatch=hatch, edgecolor="white",
                           linewidth=0.2, label=method)
-            training = next(iter(case["seconds"]["original"].values()))
-            panel.axhline(training, color="black", linestyle="--", linewidth=1, label="training the recommender")
+            panel.axhline(100, color="black", linestyle="--", linewidth=1, label="training the recommender")
             panel.set_yscale("log")
-            panel.set_xticks(range(len(asked)), asked)
+            panel.set_xticks(range(len(asked)), asked, fontsize="small")
             panel.set_title(f"{case['model']}, {case['dataset']}")
-            panel.set_ylabel("seconds")
+            panel.set_ylabel("% of a training's time")
         for panel in panels[len(cases):]:
             panel.set_visible(False)
         legend_above(figure, panels[: len(cases)])

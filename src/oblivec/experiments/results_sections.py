@@ -18,10 +18,12 @@ def _efficiency(result: Result) -> list[str]:
     lines = []
     for case in result["cases"]:
         seconds, last = case["seconds"], max(what for what in case["requirements"] if what not in CHANGES)
-        lines.append(f"### {case['dataset']}, {case['model']}: seconds on {case['cores']} cores\n")
+        training = next(iter(seconds["original"].values()))
+        where = f"on {case['cores']} cores"
+        lines.append(f"### {case['dataset']}, {case['model']}: percent of a training's time, {where}\n")
         headings = [f"{what} attr." if what.isdigit() else what for what in case["requirements"]]
         lines.append(table(("method", *headings), [
-            (method, *(f"{value:.3g}" for value in by.values())) for method, by in seconds.items()
+            (method, *(f"{100 * value / training:.1f}" for value in by.values())) for method, by in seconds.items()
         ]))
         floor = ", ".join(f"{name} {one['times_the_floor']:.1f}" for name, one in case["d2dfr_floor"].items())
         scaled = ", ".join(f"{method} {run}" for method, run in case["runs"].items() if run != "whole")
@@ -33,7 +35,7 @@ def _efficiency(result: Result) -> list[str]:
             f"{grown['d2dfr']:.1f} times one.\n"
             f"- The paper: LEGO costs nearly the same for several as for one. Meeting {last} from nothing costs "
             f"{grown['lego']:.1f} times one with `lego`, {grown['paper']:.1f} times with `paper`; following a change "
-            f"from a warm store costs `lego` at most {slowest:.2g} s.\n"
+            f"from a warm store costs `lego` at most {slowest / seconds['lego']['1']:.1f} times one from nothing.\n"
             f"- AdvX takes {seconds['advx'][last] / seconds['original'][last]:.1f} times a plain training.\n"
             f"- D2DFR with its intermediate matrices stored holds {stored:.1f} MB of them after all changes.\n"
             f"- D2DFR's time over that of its matrix products alone: {floor}.\n"

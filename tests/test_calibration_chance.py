@@ -216,7 +216,8 @@ def test_what_is_quiet_is_looked_at_once_after_every_clipping(monkeypatch: pytes
     searched: list[Tensor] = []
     monkeypatch.setattr(Telling, "quiet", True)
     monkeypatch.setattr(Telling, "round", lambda self, X, *_: searched.append(X) or X)
-    remove(noise(600, 8), [target_of(coins(600))], RemovalConfig(rounds=0, searches=9, endings=0), 0, "a")
+    searches_only = RemovalConfig.model_validate({"rounds": 0, "searches": 9, "endings": 0})
+    remove(noise(600, 8), [target_of(coins(600))], searches_only, 0, "a")
     assert len(searched) == 3  # the first, fifth and ninth of nine
 
 

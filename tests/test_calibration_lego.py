@@ -207,8 +207,8 @@ class TestComposed:
 
 def test_the_number_of_cores_changes_no_bit() -> None:
     planted = plant("cluster", 1500, 8, 0.8)
-    U, targets = torch.from_numpy(planted.embeddings), [Target.of(categorical("secret", planted.labels))]
-    few = RemovalConfig(rounds=2, searches=2, endings=1)
+    U, targets = torch.from_numpy(planted.embeddings), [Target.of(planted.attribute)]
+    few = RemovalConfig.model_validate({"rounds": 2, "searches": 2, "endings": 1})
     once, again = (
         run_single_threaded(lambda _: remove(U, targets, few, 0, "secret"), None, cores=cores) for cores in (1, 3)
     )

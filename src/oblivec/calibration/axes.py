@@ -18,6 +18,7 @@ from oblivec.calibration.slices import FIRST_ORDER, Slices, differences
 SEARCHES, STEPS, RATE = 8, 20, 0.15
 """Axes that climb at the same time, from random beginnings; how often, and how far each time."""
 BETAS = 0.9, 0.999
+"""Of the climb: how much of the mean slope, and of the mean squared slope, a step leaves as it was."""
 AXES = 4
 """Of those, so many are used: the first, then what each next one adds."""
 FEWEST = 2

@@ -214,3 +214,37 @@ def test_the_number_of_cores_changes_no_bit() -> None:
     )
     assert torch.equal(once, again)
     assert not torch.equal(once, U)
+
+
+def hanging_together(n: int = 3000) -> tuple[Tensor, list[Attribute]]:
+    """Two attributes that lean on each other and on directions that are not at right angles."""
+    first = torch.randint(0, 2, (n,), generator=torch_rng(0, "first"))
+    second = torch.where(torch.rand(n, generator=torch_rng(0, "second")) < 0.6, first, 1 - first)
+    U = noise(n, 8, 2)
+    U[:, 0] += 1.6 * first
+    U[:, :2] += 1.2 * second[:, None]
+    return U, [categorical(name, one.tolist()) for name, one in (("first", first), ("second", second))]
+
+
+def test_maps_of_several_attributes_are_applied_together() -> None:
+    """One projection after the other would bring back what the first had erased."""
+    U, attributes = hanging_together()
+    method = calibrator("lego", rounds=0, searches=0, endings=0, flow_rounds=0)
+    made = [method.calibrate(U, attribute) for attribute in attributes]
+    for order in (made, made[::-1]):
+        moved = method.transform(order, U)
+        for attribute in attributes:
+            assert read(U, attribute.values) > 0.7
+            assert read(moved, attribute.values) < 0.55
+
+
+def test_users_without_any_label_are_moved_for_all_attributes() -> None:
+    U, attributes = hanging_together()
+    rows = np.arange(len(U))
+    hidden = rows % 2 == 0
+    shown = [attribute.take(np.where(hidden, -1, rows)) for attribute in attributes]
+    method = calibrator("lego", rounds=1, searches=0, endings=0, flow_rounds=0)
+    made = [method.calibrate(U, attribute) for attribute in shown]
+    release = combiner("composed", rounds=1, searches=0, endings=0).combine(U, made, shown)
+    for attribute in attributes:
+        assert read(release[hidden], attribute.values[hidden]) < 0.57

@@ -32,6 +32,8 @@ ENOUGH = 1.0
 """Standard errors of evidence up to which critics are taken to see nothing."""
 LONGEST = 1.0
 """Longest step of a round, as a share of a typical user's distance from the mean."""
+INDEPENDENT = 1e-3
+"""Singular value from which a direction counts as one that others do not erase already."""
 PART = 65_536
 """Users moved at a time."""
 _WEIGHTS = ("inner", "inner_bias", "outer", "outer_bias", "straight")
@@ -57,6 +59,16 @@ class Flow:
         for critics, length in self.steps:
             X = _step(X, critics, length)
         return self.space.decode(X)
+
+    @classmethod
+    def joined(cls, flows: Sequence[Flow]) -> Flow:
+        """One map for all attributes of these, which were made for the same matrix.
+
+        What any of them erases is erased at once: projections do not commute, and erasing one after the other would
+        leave of the first attribute what the second projection turns out of its place.
+        """
+        kept, values, _ = torch.linalg.svd(torch.cat([flow.erased for flow in flows], dim=1), full_matrices=False)
+        return cls(flows[0].space, kept[:, values > INDEPENDENT], [step for flow in flows for step in flow.steps])
 
     def erase(self, X: Tensor) -> Tensor:
         """Without the part along the erased directions (orthonormal columns)."""

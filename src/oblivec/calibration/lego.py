@@ -75,10 +75,11 @@ class LegoCalibrator(Calibrator):
         return Calibration(attribute.name, self.name, calibrated.to(U.device), flow.tensors(), facts)
 
     def transform(self, calibrations: Sequence[Calibration], U_new: Tensor) -> Tensor:
-        """Through the label-free map of every attribute, one after the other."""
-        for calibration in calibrations:
-            U_new = Flow.from_tensors(calibration.tensors, U_new.device)(U_new.float())
-        return U_new
+        """Through the label-free maps of all attributes together."""
+        if not calibrations:
+            return U_new
+        flows = [Flow.from_tensors(calibration.tensors, U_new.device) for calibration in calibrations]
+        return Flow.joined(flows)(U_new.float())
 
 
 def within(U: Tensor, original: Tensor, items: Tensor | None, radius: float | None, radius_in: str) -> Tensor:

@@ -60,12 +60,28 @@ class Composed(Combiner):
             return fit_flow(original, targets, self.config, seed, label)[1].to(U.device)
         # Start from the calibration that moved furthest: what is left to do for its attribute is least.
         furthest = max(calibrations, key=lambda one: float((one.calibrated.to(place) - original).norm()))
-        start = furthest.calibrated.to(place)
-        for calibration, target in zip(calibrations, targets, strict=True):
-            # Users without this label are not moved for it below: its label-free map moves them.
-            unlabelled = torch.ones(len(U), dtype=torch.bool, device=place).index_fill(0, target.rows, False)
-            if unlabelled.any() and calibration is not furthest:
-                start = torch.where(unlabelled[:, None], Flow.from_tensors(calibration.tensors, place)(start), start)
+        start = _with_unlabelled_moved(furthest, original, calibrations, targets)
         release = remove(start, targets, self.config, seed, label)
         bound = furthest.facts
         return within(release, original, items, bound.get("radius"), bound.get("radius_in", "rows")).to(U.device)
+
+
+def _with_unlabelled_moved(
+    furthest: Calibration, original: Tensor, calibrations: Sequence[Calibration], targets: Sequence[Target]
+) -> Tensor:
+    """The furthest calibration, users without some label moved by the label-free maps of all they have no label for.
+
+    They are not moved for those attributes afterwards.
+    """
+    start = furthest.calibrated.to(original.device)
+    lacking = torch.ones(len(targets), len(original), dtype=torch.bool, device=original.device)
+    for row, target in zip(lacking, targets, strict=True):
+        row[target.rows] = False
+    for pattern in lacking.unique(dim=1).T[:, :, None]:
+        users = (lacking == pattern).all(0)
+        lacked = [one for one, missing in zip(calibrations, pattern, strict=True) if missing]
+        if lacked:
+            flow = Flow.joined([Flow.from_tensors(one.tensors, original.device) for one in lacked])
+            begun = original if any(one is furthest for one in lacked) else start
+            start = start.index_put((users,), flow(begun[users]))
+    return start

@@ -227,7 +227,7 @@ def hanging_together(n: int = 3000) -> tuple[Tensor, list[Attribute]]:
 
 
 def test_maps_of_several_attributes_are_applied_together() -> None:
-    """One projection after the other would bring back what the first had erased."""
+    """After the first projection the second attribute no longer lies where its own map erases it."""
     U, attributes = hanging_together()
     method = calibrator("lego", rounds=0, searches=0, endings=0, flow_rounds=0)
     made = [method.calibrate(U, attribute) for attribute in attributes]

@@ -64,8 +64,8 @@ class Flow:
     def joined(cls, flows: Sequence[Flow]) -> Flow:
         """One map for all attributes of these, which were made for the same matrix.
 
-        What any of them erases is erased at once: projections do not commute, and erasing one after the other would
-        leave of the first attribute what the second projection turns out of its place.
+        What any of them erases is erased at once: projections do not commute, and after the first one the second
+        attribute's direction would no longer lie where its own map erases it.
         """
         kept, values, _ = torch.linalg.svd(torch.cat([flow.erased for flow in flows], dim=1), full_matrices=False)
         return cls(flows[0].space, kept[:, values > INDEPENDENT], [step for flow in flows for step in flow.steps])

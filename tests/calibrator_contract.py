@@ -11,9 +11,11 @@ import torch
 from torch import Tensor
 
 from oblivec.calibration.base import Calibration, Calibrator, calibrator
+from oblivec.calibration.groups import Groups
 from oblivec.datasets.attributes import Attribute, categorical, continuous
 from oblivec.datasets.planted import plant
 from oblivec.errors import BadInput
+from oblivec.information.target import Target
 from oblivec.randomness import torch_rng
 
 SECRET = "label that must not be repeated"
@@ -21,6 +23,19 @@ SECRET = "label that must not be repeated"
 
 def noise(rows: int, columns: int, seed: int = 0) -> Tensor:
     return torch.randn(rows, columns, generator=torch_rng(seed, "noise"))
+
+
+def groups_of(labels: Tensor) -> Groups:
+    return Groups.by_class(target_of(labels))
+
+
+def target_of(labels: Tensor) -> Target:
+    classes = tuple(str(code) for code in range(int(labels.max()) + 1))
+    return Target.of(Attribute("a", "categorical", labels.numpy(), classes))
+
+
+def coins(n: int, classes: int = 2, seed: int = 0) -> Tensor:
+    return torch.randint(0, classes, (n,), generator=torch_rng(seed, "coins"))
 
 
 def odd_matrices() -> dict[str, tuple[Tensor, Attribute]]:

@@ -18,33 +18,19 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.svm import SVC
 from torch import Tensor
 
-from calibrator_contract import noise
+from calibrator_contract import coins, groups_of, noise, target_of
 from oblivec.calibration import neighbourhoods
 from oblivec.calibration.axes import axes_round
 from oblivec.calibration.cells import even_cells, even_planes
 from oblivec.calibration.clipping import clip_covariances, clip_means, clip_pairs, clip_variances
-from oblivec.calibration.groups import Groups, mean_basis
+from oblivec.calibration.groups import mean_basis
 from oblivec.calibration.neighbourhoods import neighbourhood_round
 from oblivec.calibration.removal import RemovalConfig, remove
 from oblivec.calibration.space import Space
 from oblivec.calibration.telling import Telling
-from oblivec.datasets.attributes import Attribute
 from oblivec.datasets.planted import plant
 from oblivec.information.target import Target
 from oblivec.randomness import torch_rng
-
-
-def groups_of(labels: Tensor) -> Groups:
-    return Groups.by_class(target_of(labels))
-
-
-def target_of(labels: Tensor) -> Target:
-    classes = tuple(str(code) for code in range(int(labels.max()) + 1))
-    return Target.of(Attribute("a", "categorical", labels.numpy(), classes))
-
-
-def coins(n: int, classes: int = 2, seed: int = 0) -> Tensor:
-    return torch.randint(0, classes, (n,), generator=torch_rng(seed, "coins"))
 
 
 def balanced_accuracy(model: Any, U: Tensor, labels: np.ndarray) -> float:
@@ -114,7 +100,7 @@ def test_any_few_users_give_finite_numbers(n: int, d: int, classes: int, seed: i
         X[: n // 2] = X[0].clone()
     groups, rng = groups_of(coins(n, classes, seed)), torch_rng(seed, "few")
     for moved in (
-        neighbourhood_round(X, [groups], rng), Telling(0.5).round(X, groups, rng), axes_round(X, groups, 0.5, rng),
+        neighbourhood_round(X, [groups], rng), Telling().round(X, [groups], rng), axes_round(X, groups, 0.5, rng),
         even_cells(X, groups, rng), even_planes(X, groups, rng),
         clip_variances(X, groups), clip_pairs(X, groups), clip_covariances(X, groups, rng),
     ):
@@ -194,9 +180,9 @@ def told_by_three_together(n: int = 3000, d: int = 8) -> tuple[Tensor, Tensor]:
 def test_a_function_of_many_directions_is_found() -> None:
     X, labels = told_by_three_together()
     machine = SVC(class_weight="balanced")
-    telling, moved, rng = Telling(0.5), X, torch_rng(0, "tell")
+    telling, moved, rng = Telling(), X, torch_rng(0, "tell")
     for _ in range(15):
-        moved = telling.round(moved, groups_of(labels), rng)
+        moved = telling.round(moved, [groups_of(labels)], rng)
     before, after = (balanced_accuracy(machine, U, labels.numpy()) for U in (X, moved))
     assert before > 0.58
     assert abs(after - 0.5) < (before - 0.5) / 3
@@ -205,26 +191,31 @@ def test_a_function_of_many_directions_is_found() -> None:
 
 def test_the_search_falls_quiet_when_nothing_is_left() -> None:
     X, labels = told_by_three_together()
-    telling, rng, searches = Telling(0.5), torch_rng(0, "tell"), 0
-    while not telling.quiet and searches < 15:
-        X, searches = telling.round(X, groups_of(labels), rng), searches + 1
+    telling, rng, searches = Telling(), torch_rng(0, "tell"), 0
+    while (telling.loud or not searches) and searches < 15:
+        X, searches = telling.round(X, [groups_of(labels)], rng), searches + 1
     assert 2 <= searches < 15
     assert balanced_accuracy(SVC(class_weight="balanced"), X, labels.numpy()) < 0.54
 
 
-def test_what_is_quiet_is_looked_at_once_after_every_clipping(monkeypatch: pytest.MonkeyPatch) -> None:
-    searched: list[Tensor] = []
-    monkeypatch.setattr(Telling, "quiet", True)
-    monkeypatch.setattr(Telling, "round", lambda self, X, *_: searched.append(X) or X)
+@pytest.mark.parametrize(
+    ("told", "searched"), [("000000000", 1), ("111111111", 9), ("110011111", 4), ("111101111", 5)]
+)
+def test_searches_end_where_nothing_tells_right_after_clipping(
+    told: str, searched: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Tensor] = []
+    monkeypatch.setattr(Telling, "loud", property(lambda self: [0] * int(told[len(seen) - 1])))
+    monkeypatch.setattr(Telling, "round", lambda self, X, *_: seen.append(X) or X)
     searches_only = RemovalConfig.model_validate({"rounds": 0, "searches": 9, "endings": 0})
     remove(noise(600, 8), [target_of(coins(600))], searches_only, 0, "a")
-    assert len(searched) == 3  # the first, fifth and ninth of nine
+    assert len(seen) == searched
 
 
 def test_a_rare_class_does_not_stop_the_search_for_the_others() -> None:
     X, labels = told_by_three_together()
     labels[:2] = 2
-    moved = Telling(0.5).round(X, groups_of(labels), torch_rng(0, "tell"))
+    moved = Telling().round(X, [groups_of(labels)], torch_rng(0, "tell"))
     assert torch.equal(moved[:2], X[:2])
     assert float((moved - X).norm() / X.norm()) > 0.005
 
@@ -232,9 +223,9 @@ def test_a_rare_class_does_not_stop_the_search_for_the_others() -> None:
 def test_functions_found_by_chance_move_nobody() -> None:
     """A kernel machine always tells the users apart that it was fitted on."""
     X, labels = noise(1500, 32), coins(1500)
-    telling, moved, rng = Telling(0.5), X, torch_rng(0, "tell")
+    telling, moved, rng = Telling(), X, torch_rng(0, "tell")
     for _ in range(20):
-        moved = telling.round(moved, groups_of(labels), rng)
+        moved = telling.round(moved, [groups_of(labels)], rng)
     assert float((moved - X).norm() / X.norm()) < 0.02
 
 

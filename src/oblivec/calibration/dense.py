@@ -1,7 +1,7 @@
 """The dense operations that removal spends its time on, each by the library that does it fastest where it runs.
 
-On processors numpy sorts with vector instructions, and BLAS forms a Gram matrix from half of its entries: several times
-faster than the same call in torch. On accelerators torch does everything.
+On processors numpy sorts with vector instructions, several times faster than the same call in torch. On accelerators
+torch does everything.
 """
 
 from __future__ import annotations
@@ -23,11 +23,6 @@ def sort_columns(X: Tensor) -> tuple[Tensor, Tensor]:
 def sorted_columns(X: Tensor) -> Tensor:
     """Every column in ascending order."""
     return torch.from_numpy(np.sort(X.numpy().T, axis=1).T) if X.is_cpu else X.sort(0).values
-
-
-def gram(A: Tensor) -> Tensor:
-    """A.T @ A. Numpy sees that both sides are the same and computes half of it."""
-    return torch.from_numpy(A.numpy().T @ A.numpy()) if A.is_cpu else A.T @ A
 
 
 def smallest(distances: Tensor, k: int) -> tuple[Tensor, Tensor]:

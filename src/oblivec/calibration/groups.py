@@ -68,6 +68,10 @@ class Groups:
         """Which group each of `rows` is in."""
         return torch.repeat_interleave(torch.arange(len(self.members), device=self.rows.device), self.sizes.long())
 
+    def of_all(self, users: int) -> Tensor:
+        """Which group each of so many users is in, -1 for none."""
+        return self.rows.new_full((users,), -1).index_put((self.rows,), self.number)
+
     @cached_property
     def shapes(self) -> tuple[Tensor, ...]:
         """Per group, n x orders: Hermite polynomials of the normal scores of the ranks, orthonormal over the group."""

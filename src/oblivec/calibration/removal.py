@@ -37,7 +37,7 @@ MEAN_SWEEPS = 2
 """Attributes hang together: the means of one are not at chance any more once another's have been brought there."""
 
 SEARCHES_PER_CLIP = 4
-"""Searches between two passes of clipping; one more ends the searches."""
+"""Searches between two passes of clipping at most; one more ends the searches."""
 
 STRONG, STRONG_PASSES = 0.05, 3
 """Cells that explain this share of who is in which group are dealt with first, several times: neighbourhoods inside a
@@ -57,8 +57,8 @@ class RemovalConfig(Settings):
     """How far a round goes towards the common shape."""
     clip_every: int = Field(10, ge=1)
     """Rounds between two passes of clipping; one more ends the rounds."""
-    searches: int = Field(15, ge=0)
-    """Searches for the functions and axes that tell most, after the last round."""
+    searches: int = Field(20, ge=0)
+    """Searches for the functions and axes that tell most, after the last round; they end before where nothing tells."""
     endings: int = Field(3, ge=0)
     """Passes over neighbourhoods and clipping, in turn, after the last round."""
     natural: float = Field(1.0, ge=0, le=1)
@@ -82,11 +82,15 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
             if number % config.clip_every == 0 or number == config.rounds:
                 X = work.clip(X)
             tick()
-        for number in range(1, config.searches + 1):
-            X = work.tell(X, after_clipping=number % SEARCHES_PER_CLIP == 1)
-            if number % SEARCHES_PER_CLIP == 0 or number == config.searches:
-                X = work.clip(X)
+        since_clipping = 0
+        for _ in range(config.searches):
+            X, since_clipping = work.search(X, everything=since_clipping == 0), since_clipping + 1
+            if work.is_quiet and since_clipping == 1:
+                break
+            if work.is_quiet or since_clipping == SEARCHES_PER_CLIP:
+                X, since_clipping = work.clip(X), 0
             tick()
+        X = work.clip(X) if since_clipping else X
         for number in range(STRONG_PASSES if config.endings else 0):
             before, X = X, work.even(X, torch_rng(seed, "strong", label, number, device=U.device), STRONG)
             if torch.allclose(before, X, atol=1e-5):
@@ -108,7 +112,7 @@ class _Removal:
         self.scale, self.columns = space.scales(config.natural), space.columns
         self.from_columns = torch.linalg.pinv(self.columns)
         self.columns_are_apart = bool(torch.linalg.eigvalsh(self.columns.T @ self.columns)[0] >= APART)
-        self.telling = [Telling(config.step) for _ in targets]
+        self.telling = Telling()
         self.slices = {width: [Slices(config.step) for _ in targets] for width in _widths(NARROWEST, space.dimensions)}
         self.classes = [Groups.by_class(target) if target.n_classes else None for target in targets]
 
@@ -145,18 +149,22 @@ class _Removal:
                 X = torch.cat([leading, X[:, width:]], dim=1)
         return X
 
-    def tell(self, X: Tensor, *, after_clipping: bool) -> Tensor:
+    def search(self, X: Tensor, *, everything: bool) -> Tensor:
         """Along the functions that tell most, and along single axes, which a function of all directions drowns.
 
-        Where functions told nothing of late, nothing is sought again until clipping has moved something.
+        Axes are sought for `everything`, or for the attributes whose functions tell something.
         """
+        attributes = [groups for _, groups in self.groups()]
+        X = self.telling.round(X * self.scale, attributes, self.rng) / self.scale
         width = min(AXES_AMONG, X.shape[1])
-        for telling, (_, groups) in zip(self.telling, self.groups(), strict=True):
-            if after_clipping or not telling.quiet:
-                X = telling.round(X * self.scale, groups, self.rng) / self.scale
-                leading = axes_round(X[:, :width] * self.scale[:width], groups, self.step, self.rng)
-                X = torch.cat([leading / self.scale[:width], X[:, width:]], dim=1)
+        for number in range(len(attributes)) if everything else self.telling.loud:
+            leading = axes_round(X[:, :width] * self.scale[:width], attributes[number], self.step, self.rng)
+            X = torch.cat([leading / self.scale[:width], X[:, width:]], dim=1)
         return X
+
+    @property
+    def is_quiet(self) -> bool:
+        return not self.telling.loud
 
     def even(self, X: Tensor, rng: torch.Generator, least: float = 0.0) -> Tensor:
         for _, groups in self.groups():

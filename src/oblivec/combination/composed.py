@@ -28,8 +28,8 @@ from oblivec.information.target import Target
 class ComposedConfig(CombinerConfig, RemovalConfig, FlowConfig):
     rounds: int = Field(10, ge=0)
     """Joint rounds of sliced transport."""
-    searches: int = Field(8, ge=0)
-    """Joint searches for the functions and axes that tell most."""
+    searches: int = Field(12, ge=0)
+    """Joint searches for the functions and axes that tell most, at most."""
     flow_rounds: int = Field(40, ge=0)
     """Label-free mode: at most this many critics of every attribute."""
 

@@ -1,0 +1,87 @@
+"""Kernel machines without each user: against fits that really leave it out."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from calibrator_contract import coins, groups_of, noise
+from oblivec.calibration import left_out
+from oblivec.calibration.left_out import Machine
+from oblivec.calibration.telling import Telling
+from oblivec.randomness import torch_rng
+
+N, D = 40, 3
+
+
+def refitted(rows: Tensor, sharpness: Tensor, wanted: Tensor, user: int) -> tuple[Tensor, Tensor]:
+    """Values at one user of every group's function, fitted to the others; their gradients there, d x groups."""
+    others = torch.arange(len(rows)) != user
+    centres, X = rows[others].double(), rows.double()
+
+    def kernels(A: Tensor) -> Tensor:
+        return torch.exp(-sharpness.double() * (A[:, None] - centres).square().sum(2))
+
+    weights = torch.linalg.solve(kernels(centres) + left_out.RIDGE * torch.eye(len(centres)), wanted[others].double())
+    at = X[user].clone().requires_grad_()
+    values = (kernels(at[None]) @ weights)[0]
+    gradients = [torch.autograd.grad(value, at, retain_graph=True)[0] for value in values]
+    return values.detach(), torch.stack(gradients, 1)
+
+
+@given(st.integers(0, 99), st.integers(2, 4))
+@settings(max_examples=10, deadline=None)
+def test_it_is_what_refitting_gives(seed: int, classes: int) -> None:
+    rows, number = noise(N, D, seed), coins(N, classes, seed)
+    number[:3] = -1  # in no group: their target is zero
+    shares = torch.full((classes,), 1 / classes)
+    machine = Machine.of(rows)
+    values, gradients = machine.without_each(number, shares)
+    wanted = (torch.nn.functional.one_hot(number.clamp_min(0), classes) - shares) * (number >= 0)[:, None]
+    for user in (0, 5, 17, N - 1):
+        value, gradient = refitted(rows, machine.sharpness, wanted, user)
+        torch.testing.assert_close(values[user].double(), value, atol=2e-4, rtol=1e-3)
+        own = gradient[:, number[user]] if number[user] >= 0 else torch.zeros(D, dtype=torch.float64)
+        torch.testing.assert_close(gradients[user].double(), own, atol=5e-3, rtol=5e-3)
+
+
+def test_what_is_known_by_heart_is_not_seen() -> None:
+    """With a kernel on everybody any labels can be learned; of users left out nothing is known."""
+    X, labels = noise(2000, 30), coins(2000)
+    telling = Telling()
+    telling.round(X, [groups_of(labels)], torch_rng(0, "tell"))
+    assert abs(float(telling.standing[0][0])) < 3  # standard errors
+    machine, signs = Machine.of(X), labels.float() * 2 - 1
+    by_heart = machine.kernels @ (machine.inverse @ signs)
+    assert float((by_heart.sign() == signs).float().mean()) > 0.95
+
+
+def test_the_standing_of_noise_is_a_standard_normal() -> None:
+    """Without the factor of two, for users who look at each other, the spread would be 1.4."""
+    standing = []
+    for seed in range(40):
+        telling = Telling()
+        telling.round(noise(300, 8, seed), [groups_of(coins(300, 2, seed + 1000))], torch_rng(seed, "tell"))
+        standing.append(float(telling.standing[0][0]))
+    spread = float(torch.tensor(standing).std())
+    assert 0.75 < spread < 1.28  # 1 with forty draws, two and a half standard errors
+
+
+def test_several_machines_share_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More users than one machine may learn from, and users without a label, who stay where they are."""
+    X, labels = noise(900, 5), coins(900)
+    X[:, 0] += 2 * labels
+    labels[::3] = -1
+    sizes: list[int] = []
+    whole = Machine.of
+    monkeypatch.setattr("oblivec.calibration.telling.TOGETHER", 250)
+    monkeypatch.setattr(Machine, "of", lambda rows: sizes.append(len(rows)) or whole(rows))
+    telling = Telling()
+    moved = telling.round(X, [groups_of(labels)], torch_rng(0, "tell"))
+    assert sizes == [200, 200, 200]
+    assert torch.equal(moved[::3], X[::3])
+    assert float(telling.standing[0][0]) > 5
+    assert telling.loud == [0]

@@ -12,6 +12,7 @@ from calibrator_contract import coins, groups_of, noise
 from oblivec.calibration import left_out
 from oblivec.calibration.left_out import Machine
 from oblivec.calibration.telling import Telling
+from oblivec.engines.local import run_single_threaded
 from oblivec.randomness import torch_rng
 
 N, D = 40, 3
@@ -85,3 +86,15 @@ def test_several_machines_share_the_users(monkeypatch: pytest.MonkeyPatch) -> No
     assert torch.equal(moved[::3], X[::3])
     assert float(telling.standing[0][0]) > 5
     assert telling.loud == [0]
+
+
+def test_machines_side_by_side_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, labels = noise(900, 5), coins(900)
+    monkeypatch.setattr("oblivec.calibration.telling.TOGETHER", 250)
+
+    def once(_: None) -> Tensor:
+        return Telling().round(X, [groups_of(labels)], torch_rng(0, "tell"))
+
+    alone, beside = (run_single_threaded(once, None, cores=cores) for cores in (1, 3))
+    assert torch.equal(alone, beside)
+    assert not torch.equal(alone, X)

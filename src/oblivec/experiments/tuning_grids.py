@@ -8,7 +8,7 @@ from typing import Any
 
 Grid = Mapping[str, Sequence[Any]]
 _NOISE: Grid = {"scale": (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)}
-_D2DFR = (1e-3, 2e-3, 5e-3, 1e-2, 2e-2)
+_D2DFR = (2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2)
 _KEEPING_UP: Grid = {
     "q.learning_rate": (3e-3, 1e-2), "learning_rate": (0.3, 1.0, 3.0), "radius": (0.3, 0.6),
 }

@@ -85,9 +85,9 @@ class Setup:
         """Of the method wherever a table shows it: those chosen, and in a quick run those for a quick run."""
         return dict(QUICK_SETTINGS.get(method, {})) if self.quick else self.chosen(dataset, model, method)
 
-    def chosen(self, dataset: str, model: str, method: str) -> dict[str, Any]:
-        """The settings that the grid search chose, or none."""
-        return dict(self.tuned.get(dataset, {}).get(model, {}).get(method, {}).get("settings", {}))
+    def chosen(self, dataset: str, model: str, method: str, which: str = "settings") -> dict[str, Any]:
+        """The settings that the grid search chose, or none. `settings_at_any_price`: however much ranking they lose."""
+        return dict(self.tuned.get(dataset, {}).get(model, {}).get(method, {}).get(which, {}))
 
 
 def release_cell(

@@ -267,6 +267,22 @@ def test_the_rule_of_the_grid_search(figures: list[tuple[float, float]], winner:
     assert "settings" not in tuning_choice.choose(cells, found, "a command")["ml-1m"]["ncf"]["advx"]
 
 
+@pytest.mark.parametrize(
+    ("figures", "dear"),
+    [([(9, 1), (2, 9.9), (0.5, 30)], 2),  # nearer than the winner, and too dear for it
+     ([(9, 1), (2, 9.9), (1.5, 30)], None)],  # within a point: the winner is the nearest at any price too
+)
+def test_d2dfr_is_also_tried_at_any_price(figures: list[tuple[float, float]], dear: int | None) -> None:
+    cells, found = tried("d2dfr", *figures)
+    chosen = tuning_choice.choose(cells, found, "")
+    entry = chosen["ml-1m"]["ncf"]["d2dfr"]
+    assert entry["settings"] == {"scale": 1}
+    assert entry.get("settings_at_any_price") == (None if dear is None else {"scale": dear})
+    of_one = setup.Setup(base_models.BaseModels(Path(), {}), ("ml-1m",), ("ncf",), seeds=1, tuned=chosen)
+    names = {cell.name.split("/")[-2] for cell in table1.cells(of_one)}
+    assert ("d2dfr:nearest" in names) == (dear is not None)
+
+
 def test_noise_is_chosen_by_the_papers_loss() -> None:
     cells, found = tried("dp", (0, 30), (0, 70), (0, 99))  # printed for NCF on ML-1M: from 8.20 to 2.20, 73 %
     assert tuning_choice.choose(cells, found, "")["ml-1m"]["ncf"]["dp"]["settings"] == {"scale": 1}

@@ -94,6 +94,15 @@ def test_sentences_follow_their_figures() -> None:
     assert "the worst attacker on any attribute is 8.0 points from chance" in other
 
 
+def test_a_baseline_that_tells_more_or_goes_below_chance_is_said_so() -> None:
+    good, more, below = (results_page(all_records(advx=bacc), "r") for bacc in (0.53, 0.95, 0.42))
+    assert "**`advx`** leaves the panel's worst attacker 3.0 points from chance, averaged over 1 cells" in good
+    assert "than from the original (ncf on ml-1m)." in more
+    assert "at its lowest 8.0 points *below* chance" in below
+    assert "from the original (" not in good + below
+    assert "*below*" not in good + more
+
+
 def test_a_number_of_attributes_nobody_measured_has_its_column() -> None:
     lines = results_page(all_records(), "r").splitlines()
     header = next(line for line in lines if "one attribute: BAcc / NDCG@10" in line).split(" | ")

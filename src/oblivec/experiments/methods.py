@@ -145,6 +145,12 @@ def sources(method: str) -> tuple[str, ...]:
     return found.get(method, (*shared, f"baselines/{method.replace('-', '_')}.py"))
 
 
+def in_order(method: str) -> tuple[int, str]:
+    """Where a method stands in a table, its variants (behind a colon) after it."""
+    name, _, variant = method.partition(":")
+    return list(METHODS).index(name), variant
+
+
 def _calibrate_and_combine(lego: Lego, base: Recommender, names: tuple[str, ...]) -> Made:
     """Calibrations made before are kept, and their seconds counted again."""
     combined = lego.seconds["combine"]

@@ -9,7 +9,13 @@ from typing import Any
 from oblivec.experiments.printed import COLUMNS
 from oblivec.experiments.results_markdown import HEADINGS, beside, table
 from oblivec.experiments.summaries import shown_worst
+from oblivec.experiments.table1 import AT_ANY_PRICE
 from oblivec.experiments.table1_aggregates import COUNTS
+
+BASELINES = ("d2dfr", f"d2dfr:{AT_ANY_PRICE}", "advx", "advx:tuned")
+"""Of which the page says in a sentence how strong they are."""
+FAR = 4.0
+"""Points below chance from which that is said too."""
 
 
 def about_table1(result: Mapping[str, Any]) -> list[str]:
@@ -71,6 +77,7 @@ def _what_reproduces(rows: Sequence[Mapping[str, Any]]) -> list[str]:
                 f"{one['worst'][name]['points']:+.1f} points from chance. A convex combination gives every attribute "
                 "its share of the correction and hands the rest of the leak back."
             )
+    lines += [_of_baseline(method, pairs(method)) for method in BASELINES if pairs(method)]
     if ours := pairs("lego"):
         farthest = max(ours, key=lambda pair: max(abs(read["points"]) for read in pair[0]["worst"].values()))[0]
         points = max(abs(read["points"]) for read in farthest["worst"].values())
@@ -81,6 +88,22 @@ def _what_reproduces(rows: Sequence[Mapping[str, Any]]) -> list[str]:
             f"{lost:.1f} %."
         )
     return [*lines, ""]
+
+
+def _of_baseline(method: str, compared: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> str:
+    points, lost = (
+        sum(figures) / len(compared) for figures in
+        zip(*((one["worst_points"], one["ndcg@10_lost"]["mean"]) for one, _ in compared), strict=True)
+    )
+    said = (f"- **`{method}`** leaves the panel's worst attacker {points:.1f} points from chance, averaged over "
+            f"{len(compared)} cells, at {lost:.1f} % of NDCG@10")
+    if worse := [one for one, original in compared if one["worst_points"] > original["worst_points"]]:
+        where = ", ".join(dict.fromkeys(f"{one['model']} on {one['dataset']}" for one in worse))
+        said += f"; in {len(worse)} of them more can be read than from the original ({where})"
+    lowest = min(read["points"] for one, _ in compared for read in one["worst"].values())
+    if lowest < -FAR:
+        said += f"; at its lowest {-lowest:.1f} points *below* chance, where turning the guess around reads as much"
+    return f"{said}."
 
 
 def _aggregates(found: Mapping[str, Any]) -> list[str]:

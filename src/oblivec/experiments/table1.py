@@ -16,7 +16,7 @@ from oblivec.console import show_table
 from oblivec.experiments.cells import Cell
 from oblivec.experiments.drawing import legend_above, line_style, page
 from oblivec.experiments.measuring import prefixes
-from oblivec.experiments.methods import METHODS
+from oblivec.experiments.methods import in_order
 from oblivec.experiments.printed import COLUMNS, printed_cell
 from oblivec.experiments.releases import ranked
 from oblivec.experiments.setup import ATTRIBUTES, BLIND, JUDGED, Setup, chain_cell, release_cell
@@ -118,8 +118,7 @@ def summarise(found: Found) -> dict[str, Any]:
 
 
 def _place(one: Mapping[str, Any]) -> tuple[Any, ...]:
-    name, _, variant = one["method"].partition(":")
-    return one["dataset"], one["requirement"].count("+"), one["model"], list(METHODS).index(name), variant
+    return one["dataset"], one["requirement"].count("+"), one["model"], in_order(one["method"])
 
 
 def _verdicts(group: list[Mapping[str, Any]], names: tuple[str, ...]) -> dict[str, dict[str, Any]]:

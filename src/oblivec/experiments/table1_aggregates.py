@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from oblivec.experiments.methods import in_order
 from oblivec.experiments.printed import ROWS, printed, recomputed_aggregates
 
 COUNTS = {1: "one attribute", 2: "two", 3: "three"}
@@ -36,7 +37,7 @@ def aggregates(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
                 "by_model": {model: _means([one for one in found if one["model"] == model])
                              for model in dict.fromkeys(one["model"] for one in found)},
             }
-            for method, found in drops.items()
+            for method, found in sorted(drops.items(), key=lambda drop: in_order(drop[0]))
         },
         "printed": printed()["aggregates"], "recomputed_from_the_printed_table": recomputed_aggregates(),
     }

@@ -96,7 +96,7 @@ def test_sentences_follow_their_figures() -> None:
 
 def test_a_baseline_that_tells_more_or_goes_below_chance_is_said_so() -> None:
     good, more, below = (results_page(all_records(advx=bacc), "r") for bacc in (0.53, 0.95, 0.42))
-    assert "**`advx`** leaves the panel's worst attacker 3.0 points from chance, averaged over 1 cells" in good
+    assert "**`advx`** leaves the panel's worst attacker 1.5 points from chance, averaged over 1 cells" in good
     assert "than from the original (ncf on ml-1m)." in more
     assert "at its lowest 8.0 points *below* chance" in below
     assert "from the original (" not in good + below

@@ -8,10 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import torch
+from sklearn.model_selection import cross_val_predict
 from torch import Tensor
 
+from oblivec.calibration import left_out, networks
 from oblivec.calibration.base import Calibration, Calibrator, calibrator
 from oblivec.calibration.groups import Groups
+from oblivec.calibration.telling import Telling
 from oblivec.datasets.attributes import Attribute, categorical, continuous
 from oblivec.datasets.planted import plant
 from oblivec.errors import BadInput
@@ -36,6 +39,19 @@ def target_of(labels: Tensor) -> Target:
 
 def coins(n: int, classes: int = 2, seed: int = 0) -> Tensor:
     return torch.randint(0, classes, (n,), generator=torch_rng(seed, "coins"))
+
+
+def balanced_accuracy(model: Any, U: Tensor, labels: np.ndarray) -> float:
+    guess = cross_val_predict(model, U.numpy(), labels, cv=5)
+    return float(np.mean([(guess[labels == code] == code).mean() for code in np.unique(labels)]))
+
+
+def told_by_machines() -> Telling:
+    return Telling(left_out.by_machines, left_out.DOUBT)
+
+
+def told_by_networks() -> Telling:
+    return Telling(networks.by_networks, networks.DOUBT)
 
 
 def odd_matrices() -> dict[str, tuple[Tensor, Attribute]]:

@@ -5,20 +5,26 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import cross_val_predict
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.svm import SVC
 from torch import Tensor
 
-from calibrator_contract import coins, groups_of, noise, target_of
+from calibrator_contract import (
+    balanced_accuracy,
+    coins,
+    groups_of,
+    noise,
+    target_of,
+    told_by_machines,
+    told_by_networks,
+)
 from oblivec.calibration import neighbourhoods
 from oblivec.calibration.axes import axes_round
 from oblivec.calibration.cells import even_cells, even_planes
@@ -31,12 +37,6 @@ from oblivec.calibration.telling import Telling
 from oblivec.datasets.planted import plant
 from oblivec.information.target import Target
 from oblivec.randomness import torch_rng
-
-
-def balanced_accuracy(model: Any, U: Tensor, labels: np.ndarray) -> float:
-    guess = cross_val_predict(model, U.numpy(), labels, cv=5)
-    return float(np.mean([(guess[labels == code] == code).mean() for code in np.unique(labels)]))
-
 
 # --- neighbourhoods -------------------------------------------------------------------------------------------------
 
@@ -100,7 +100,8 @@ def test_any_few_users_give_finite_numbers(n: int, d: int, classes: int, seed: i
         X[: n // 2] = X[0].clone()
     groups, rng = groups_of(coins(n, classes, seed)), torch_rng(seed, "few")
     for moved in (
-        neighbourhood_round(X, [groups], rng), Telling().round(X, [groups], rng), axes_round(X, groups, 0.5, rng),
+        neighbourhood_round(X, [groups], rng), axes_round(X, groups, 0.5, rng),
+        told_by_machines().round(X, [groups], rng), told_by_networks().round(X, [groups], rng),
         even_cells(X, groups, rng), even_planes(X, groups, rng),
         clip_variances(X, groups), clip_pairs(X, groups), clip_covariances(X, groups, rng),
     ):
@@ -180,7 +181,7 @@ def told_by_three_together(n: int = 3000, d: int = 8) -> tuple[Tensor, Tensor]:
 def test_a_function_of_many_directions_is_found() -> None:
     X, labels = told_by_three_together()
     machine = SVC(class_weight="balanced")
-    telling, moved, rng = Telling(), X, torch_rng(0, "tell")
+    telling, moved, rng = told_by_machines(), X, torch_rng(0, "tell")
     for _ in range(15):
         moved = telling.round(moved, [groups_of(labels)], rng)
     before, after = (balanced_accuracy(machine, U, labels.numpy()) for U in (X, moved))
@@ -191,7 +192,7 @@ def test_a_function_of_many_directions_is_found() -> None:
 
 def test_the_search_falls_quiet_when_nothing_is_left() -> None:
     X, labels = told_by_three_together()
-    telling, rng, searches = Telling(), torch_rng(0, "tell"), 0
+    telling, rng, searches = told_by_machines(), torch_rng(0, "tell"), 0
     while (telling.loud or not searches) and searches < 15:
         X, searches = telling.round(X, [groups_of(labels)], rng), searches + 1
     assert 2 <= searches < 15
@@ -207,7 +208,7 @@ def test_searches_end_where_nothing_tells_right_after_clipping(
     seen: list[Tensor] = []
     monkeypatch.setattr(Telling, "loud", property(lambda self: [0] * int(told[len(seen) - 1])))
     monkeypatch.setattr(Telling, "round", lambda self, X, *_: seen.append(X) or X)
-    searches_only = RemovalConfig.model_validate({"rounds": 0, "searches": 9, "endings": 0})
+    searches_only = RemovalConfig.model_validate({"rounds": 0, "searches": 9, "endings": 0, "networks": 0})
     remove(noise(600, 8), [target_of(coins(600))], searches_only, 0, "a")
     assert len(seen) == searched
 
@@ -215,7 +216,7 @@ def test_searches_end_where_nothing_tells_right_after_clipping(
 def test_a_rare_class_does_not_stop_the_search_for_the_others() -> None:
     X, labels = told_by_three_together()
     labels[:2] = 2
-    moved = Telling().round(X, [groups_of(labels)], torch_rng(0, "tell"))
+    moved = told_by_machines().round(X, [groups_of(labels)], torch_rng(0, "tell"))
     assert torch.equal(moved[:2], X[:2])
     assert float((moved - X).norm() / X.norm()) > 0.005
 
@@ -223,7 +224,7 @@ def test_a_rare_class_does_not_stop_the_search_for_the_others() -> None:
 def test_functions_found_by_chance_move_nobody() -> None:
     """A kernel machine always tells the users apart that it was fitted on."""
     X, labels = noise(1500, 32), coins(1500)
-    telling, moved, rng = Telling(), X, torch_rng(0, "tell")
+    telling, moved, rng = told_by_machines(), X, torch_rng(0, "tell")
     for _ in range(20):
         moved = telling.round(moved, [groups_of(labels)], rng)
     assert float((moved - X).norm() / X.norm()) < 0.02

@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from calibrator_contract import coins, groups_of, noise
+from calibrator_contract import coins, groups_of, noise, told_by_machines
 from oblivec.calibration import left_out
 from oblivec.calibration.left_out import Machine
-from oblivec.calibration.telling import Telling
 from oblivec.engines.local import run_single_threaded
 from oblivec.randomness import torch_rng
 
@@ -52,7 +51,7 @@ def test_it_is_what_refitting_gives(seed: int, classes: int) -> None:
 def test_what_is_known_by_heart_is_not_seen() -> None:
     """With a kernel on everybody any labels can be learned; of users left out nothing is known."""
     X, labels = noise(2000, 30), coins(2000)
-    telling = Telling()
+    telling = told_by_machines()
     telling.round(X, [groups_of(labels)], torch_rng(0, "tell"))
     assert abs(float(telling.standing[0][0])) < 3  # standard errors
     machine, signs = Machine.of(X), labels.float() * 2 - 1
@@ -64,7 +63,7 @@ def test_the_standing_of_noise_is_a_standard_normal() -> None:
     """Without the factor of two, for users who look at each other, the spread would be 1.4."""
     standing = []
     for seed in range(40):
-        telling = Telling()
+        telling = told_by_machines()
         telling.round(noise(300, 8, seed), [groups_of(coins(300, 2, seed + 1000))], torch_rng(seed, "tell"))
         standing.append(float(telling.standing[0][0]))
     spread = float(torch.tensor(standing).std())
@@ -78,9 +77,9 @@ def test_several_machines_share_the_users(monkeypatch: pytest.MonkeyPatch) -> No
     labels[::3] = -1
     sizes: list[int] = []
     whole = Machine.of
-    monkeypatch.setattr("oblivec.calibration.telling.TOGETHER", 250)
+    monkeypatch.setattr("oblivec.calibration.left_out.TOGETHER", 250)
     monkeypatch.setattr(Machine, "of", lambda rows: sizes.append(len(rows)) or whole(rows))
-    telling = Telling()
+    telling = told_by_machines()
     moved = telling.round(X, [groups_of(labels)], torch_rng(0, "tell"))
     assert sizes == [200, 200, 200]
     assert torch.equal(moved[::3], X[::3])
@@ -90,10 +89,10 @@ def test_several_machines_share_the_users(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_machines_side_by_side_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     X, labels = noise(900, 5), coins(900)
-    monkeypatch.setattr("oblivec.calibration.telling.TOGETHER", 250)
+    monkeypatch.setattr("oblivec.calibration.left_out.TOGETHER", 250)
 
     def once(_: None) -> Tensor:
-        return Telling().round(X, [groups_of(labels)], torch_rng(0, "tell"))
+        return told_by_machines().round(X, [groups_of(labels)], torch_rng(0, "tell"))
 
     alone, beside = (run_single_threaded(once, None, cores=cores) for cores in (1, 3))
     assert torch.equal(alone, beside)

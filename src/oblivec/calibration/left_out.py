@@ -7,6 +7,8 @@ takes no second fit: with A = (kernels + ridge)^-1 and weights A y, leaving user
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +16,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from oblivec.calibration.groups import Groups
+from oblivec.engines.local import in_threads
+
+TOGETHER = 3072
+"""Users a machine learns from at most; more users are dealt into several, so that work is linear in N."""
+DOUBT = 2.0
+"""Variance of a group's mean value, as a multiple of that of independent values: every two users look at each other."""
 SHARPNESS = 0.7
 """Of the Gaussian kernel, at the median squared distance between users who differ."""
 RIDGE = 0.03
@@ -22,6 +31,24 @@ TYPICAL = 1024
 """Users between whom the typical distance is taken at most."""
 SAME = 1e-6
 """Squared distance, as a share of the rows' squared length, up to which two rows are the same but for rounding."""
+
+
+def by_machines(X: Tensor, attributes: Sequence[Groups], rng: torch.Generator) -> tuple[list[Tensor], list[Tensor]]:
+    """For every attribute: users x groups, how far each is taken for a member of each group; and users x d, the
+    gradient of that of the user's own group. Zero for users of no attribute."""
+    values = [X.new_zeros(len(X), len(groups.members)) for groups in attributes]
+    gradients = [torch.zeros_like(X) for _ in attributes]
+    numbers = [groups.of_all(len(X)) for groups in attributes]
+
+    def look(users: Tensor) -> None:
+        machine = Machine.of(X[users])
+        for value, gradient, number, groups in zip(values, gradients, numbers, attributes, strict=True):
+            value[users], gradient[users] = machine.without_each(number[users], groups.shares)
+
+    users = torch.cat([groups.rows for groups in attributes]).unique()
+    users = users[torch.randperm(len(users), generator=rng, device=rng.device).to(users.device)]
+    in_threads(look, users.tensor_split(math.ceil(len(users) / TOGETHER)))
+    return values, gradients
 
 
 @dataclass(frozen=True)

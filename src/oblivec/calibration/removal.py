@@ -1,8 +1,8 @@
 """Remove attributes from a matrix together: `lego`'s engine, for one attribute (step 1) and for several (step 2).
 
 Everything here is label-aware: users move with their group. Users without a label for an attribute are not moved for
-it; `flow` has a map for them. No network is trained: users move along directions the matrix already uses, and each step
-stops where chance begins, so nothing is written where nobody looked before.
+it; `flow` has a map for them. Users move along directions the matrix already uses, and each step stops where chance
+begins, so nothing is written where nobody looked before.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from oblivec.calibration import left_out, networks
 from oblivec.calibration.axes import axes_round
 from oblivec.calibration.cells import even_cells, even_planes
 from oblivec.calibration.clipping import clip_covariances, clip_means, clip_pairs, clip_variances
@@ -30,8 +31,8 @@ NARROW, NARROWEST = 32, 8
 """Leading directions at which clipping and slices begin; both go on with twice as many, up to all. Among hundreds of
 directions a signal that sits in the widest drowns in the noise of the rest."""
 
-AXES_AMONG = 32
-"""Leading directions among which the axes that tell most are sought."""
+AXES_AMONG, NETWORKS_AMONG = 32, 16
+"""Leading directions among which the axes that tell most are sought, and among which networks look."""
 
 MEAN_SWEEPS = 2
 """Attributes hang together: the means of one are not at chance any more once another's have been brought there."""
@@ -61,6 +62,8 @@ class RemovalConfig(Settings):
     """Searches for the functions and axes that tell most, after the last round; they end before where nothing tells."""
     endings: int = Field(3, ge=0)
     """Passes over neighbourhoods and clipping, in turn, after the last round."""
+    networks: int = Field(20, ge=0)
+    """Searches by networks, at the very end; they end before where nothing tells."""
     natural: float = Field(1.0, ge=0, le=1)
     """Geometry of the slices: 1 rotates the matrix as it is, 0 as whitened. Clipping looks at all directions alike."""
 
@@ -73,7 +76,8 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
         return U.clone()
     work = _Removal(space, targets, torch_rng(seed, "removal", label, device=U.device), config)
     X = space.encode(U)
-    with progress(f"Removing {label}", config.clips + config.rounds + config.searches + config.endings) as tick:
+    steps = config.clips + config.rounds + config.searches + config.endings + config.networks
+    with progress(f"Removing {label}", steps) as tick:
         for _ in range(config.clips):
             X = work.clip(X)
             tick()
@@ -100,6 +104,11 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
                 X = work.even(X, work.rng)
             X = work.clip(work.part_neighbours(X))
             tick()
+        for _ in range(config.networks):
+            X = work.ask_networks(X)
+            if not work.telling_networks.loud:
+                break
+            tick()
     return space.decode(X)
 
 
@@ -112,7 +121,8 @@ class _Removal:
         self.scale, self.columns = space.scales(config.natural), space.columns
         self.from_columns = torch.linalg.pinv(self.columns)
         self.columns_are_apart = bool(torch.linalg.eigvalsh(self.columns.T @ self.columns)[0] >= APART)
-        self.telling = Telling()
+        self.telling = Telling(left_out.by_machines, left_out.DOUBT)
+        self.telling_networks = Telling(networks.by_networks, networks.DOUBT)
         self.slices = {width: [Slices(config.step) for _ in targets] for width in _widths(NARROWEST, space.dimensions)}
         self.classes = [Groups.by_class(target) if target.n_classes else None for target in targets]
 
@@ -161,6 +171,13 @@ class _Removal:
             leading = axes_round(X[:, :width] * self.scale[:width], attributes[number], self.step, self.rng)
             X = torch.cat([leading / self.scale[:width], X[:, width:]], dim=1)
         return X
+
+    def ask_networks(self, X: Tensor) -> Tensor:
+        """Along what networks find among the leading directions."""
+        width = min(NETWORKS_AMONG, X.shape[1])
+        scale = self.scale[:width]
+        leading = self.telling_networks.round(X[:, :width] * scale, [groups for _, groups in self.groups()], self.rng)
+        return torch.cat([leading / scale, X[:, width:]], dim=1)
 
     @property
     def is_quiet(self) -> bool:

@@ -1,11 +1,11 @@
-"""Move along the functions that tell most: kernel machines that look at every user as if they had never seen that one.
+"""Move along the functions that tell most.
 
 Means, spreads, every axis and every neighbourhood can be at chance while a function of many directions together still
-tells the groups apart; among hundreds of directions, networks find such functions. Here kernel machines with a kernel
-on every user seek one for every group, and a user's value is what the machine without that user gives, so that what was
-learned by heart is not seen. Then all of the group's users go down the gradient of those values, by the Newton step
-that takes the group to where the others are. What tells is spread over many functions: it takes many such searches,
-each a small move.
+tells the groups apart; among hundreds of directions, attackers find such functions. Here one is sought for every group,
+by kernel machines (`left_out`) or by networks (`networks`), and a user's value is what a machine says that has not seen
+that user: what was learned by heart does not count. Then all of the group's users go down the gradient of those values,
+by the Newton step that takes the group to where the others are. What tells is spread over many functions: it takes many
+such searches, each a small move.
 
 What is left to go is known only roughly from one function, but much the same for the next one: the running mean over
 functions is what counts, whatever its sign.
@@ -13,19 +13,16 @@ functions is what counts, whatever its sign.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from oblivec.calibration.groups import Groups, group_means
-from oblivec.calibration.left_out import Machine
-from oblivec.engines.local import in_threads
 
-TOGETHER = 3072
-"""Users a machine learns from at most; more users are dealt into several, so that work is linear in N."""
+Look = Callable[[Tensor, Sequence[Groups], torch.Generator], tuple[list[Tensor], list[Tensor]]]
+"""From rows and attributes to every user's values, users x groups, and the gradient of that of the user's own group."""
 MEMORY = 0.5
 """How much of the running mean a function leaves as it was."""
 QUIET = 1.25
@@ -40,6 +37,9 @@ FEWEST = 4
 class Telling:
     """Repeated rounds for several attributes. `standing` is how far their groups stand out, in standard errors."""
 
+    look: Look
+    doubt: float
+    """The variance of a group's mean value by chance, as a multiple of that of independent values."""
     standing: dict[int, Tensor] = field(default_factory=dict)
 
     @property
@@ -54,17 +54,7 @@ class Telling:
         sought = {number: groups for number, groups in enumerate(large) if len(groups.members) > 1}
         if not sought or X.shape[1] == 0:
             return X
-        values = [X.new_zeros(len(X), len(groups.members)) for groups in sought.values()]
-        gradients = [torch.zeros_like(X) for _ in sought]
-
-        def look(users: Tensor) -> None:
-            machine = Machine.of(X[users])
-            for value, gradient, groups in zip(values, gradients, sought.values(), strict=True):
-                value[users], gradient[users] = machine.without_each(groups.of_all(len(X))[users], groups.shares)
-
-        users = torch.cat([groups.rows for groups in sought.values()]).unique()
-        users = users[torch.randperm(len(users), generator=rng, device=rng.device).to(users.device)]
-        in_threads(look, users.tensor_split(math.ceil(len(users) / TOGETHER)))
+        values, gradients = self.look(X, list(sought.values()), rng)
         moved = X.clone()
         for (number, groups), value, gradient in zip(sought.items(), values, gradients, strict=True):
             rows = groups.rows
@@ -76,8 +66,7 @@ class Telling:
         left = 1 - groups.shares
         means = group_means(values, groups.number, len(groups.members))
         ahead = (means.diagonal() - values.mean(0)) / left
-        # Twice the variance of independent values: every two users look at each other.
-        error = (2 * values.var(0) / (groups.sizes * left)).sqrt().clamp_min(1e-30)
+        error = (self.doubt * values.var(0) / (groups.sizes * left)).sqrt().clamp_min(1e-30)
         standing, before = ahead / error, self.standing.get(number)
         if before is not None and before.shape == standing.shape:
             standing = torch.lerp(standing, before, MEMORY)

@@ -19,6 +19,7 @@ from oblivec.calibration.base import Calibration, Calibrator, CalibratorConfig, 
 from oblivec.calibration.checks import check, notes
 from oblivec.calibration.flow import Flow, FlowConfig, fit_flow
 from oblivec.calibration.removal import RemovalConfig, remove
+from oblivec.calibration.shared import shared_rows
 from oblivec.datasets.attributes import Attribute
 from oblivec.devices import resolve_device
 from oblivec.information.target import Target
@@ -66,6 +67,10 @@ class LegoCalibrator(Calibrator):
         else:
             start = mapped.index_copy(0, target.rows, original[target.rows])
             calibrated = remove(start, [target], self.config, seed, attribute.name)
+            together = int(shared_rows(original)[target.rows].sum())
+            if together:
+                facts["notes"].append(f"{together} users have the same row as many others, as users without a history "
+                                      "do: they stay where they are, together")
             missing = len(original) - len(target.rows)
             if missing:
                 facts["notes"].append(f"{missing} users without a label were moved by the label-free map, which "

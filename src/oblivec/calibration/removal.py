@@ -20,6 +20,7 @@ from oblivec.calibration.clipping import clip_covariances, clip_means, clip_pair
 from oblivec.calibration.configured import Settings
 from oblivec.calibration.groups import Groups, mean_basis
 from oblivec.calibration.neighbourhoods import neighbourhood_round
+from oblivec.calibration.shared import shared_rows, without
 from oblivec.calibration.slices import Slices
 from oblivec.calibration.space import Space
 from oblivec.calibration.telling import Telling
@@ -70,8 +71,8 @@ class RemovalConfig(Settings):
 
 def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: int, label: str) -> Tensor:
     """U with every target at chance; rows as far from where they were as that takes."""
-    space = Space.of(U)
-    targets = [target for target in targets if not target.is_constant]
+    space, shared = Space.of(U), shared_rows(U)
+    targets = [target for target in (without(target, shared) for target in targets) if not target.is_constant]
     if space.dimensions == 0 or not targets:
         return U.clone()
     work = _Removal(space, targets, torch_rng(seed, "removal", label, device=U.device), config)
@@ -109,7 +110,7 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
             if not work.telling_networks.loud:
                 break
             tick()
-    return space.decode(X)
+    return torch.where(shared[:, None], U, space.decode(X))
 
 
 class _Removal:

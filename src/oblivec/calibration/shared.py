@@ -1,0 +1,27 @@
+"""Rows that many users share: those of users without a history, most often all zeros.
+
+Nothing in such a row tells one of its users from another. Moved with their groups they would part, every group to a
+place of its own, and each place would spell out a label. So they stay together, where they are, and take no part.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from oblivec.information.target import Target
+
+MANY = 20
+"""Users with the same row from which on it is shared. A few may be equal by accident, and are protected like others."""
+
+
+def shared_rows(U: Tensor) -> Tensor:
+    """Which users have the row of at least `MANY`, themselves included."""
+    _, which, sizes = torch.unique(U, dim=0, return_inverse=True, return_counts=True)
+    return (sizes >= MANY)[which]
+
+
+def without(target: Target, users: Tensor) -> Target:
+    """The target as if these users had no label."""
+    kept = ~users[target.rows]
+    return Target(target.rows[kept], target.labels[kept], target.n_classes)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from calibrator_contract import coins, groups_of, noise, told_by_machines
+from calibrator_contract import coins, groups_of, noise, spread_on_noise, told_by_machines
 from oblivec.calibration import left_out
 from oblivec.calibration.left_out import Machine
 from oblivec.engines.local import run_single_threaded
@@ -61,13 +61,7 @@ def test_what_is_known_by_heart_is_not_seen() -> None:
 
 def test_the_standing_of_noise_is_a_standard_normal() -> None:
     """Without the factor of two, for users who look at each other, the spread would be 1.4."""
-    standing = []
-    for seed in range(40):
-        telling = told_by_machines()
-        telling.round(noise(300, 8, seed), [groups_of(coins(300, 2, seed + 1000))], torch_rng(seed, "tell"))
-        standing.append(float(telling.standing[0][0]))
-    spread = float(torch.tensor(standing).std())
-    assert 0.75 < spread < 1.28  # 1 with forty draws, two and a half standard errors
+    assert 0.75 < spread_on_noise(told_by_machines, 300) < 1.28  # two and a half standard errors
 
 
 def test_several_machines_share_the_users(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.neural_network import MLPClassifier
 from torch import Tensor
 
-from calibrator_contract import balanced_accuracy, coins, groups_of, noise, target_of, told_by_networks
+from calibrator_contract import balanced_accuracy, coins, groups_of, noise, spread_on_noise, target_of, told_by_networks
 from oblivec.calibration import networks
 from oblivec.calibration.groups import Groups
 from oblivec.calibration.networks import FOLDS, by_networks, deal, draw, train
@@ -67,13 +67,7 @@ def test_gradients_are_those_of_the_values() -> None:
 
 @pytest.mark.usefixtures("few_steps")
 def test_the_standing_of_noise_is_a_standard_normal() -> None:
-    standing = []
-    for seed in range(40):
-        telling = told_by_networks()
-        telling.round(noise(600, 8, seed), [groups_of(coins(600, 2, seed + 1000))], torch_rng(seed, "tell"))
-        standing.append(float(telling.standing[0][0]))
-    spread = float(torch.tensor(standing).std())
-    assert 0.75 < spread < 1.28  # 1 with forty draws, two and a half standard errors
+    assert 0.75 < spread_on_noise(told_by_networks, 600) < 1.28  # two and a half standard errors
 
 
 def seen_near_the_middle(n: int = 4000, d: int = 16) -> tuple[Tensor, Tensor]:

@@ -56,7 +56,7 @@ def told_by_networks() -> Telling:
 
 
 def spread_on_noise(made: Callable[[], Telling], users: int) -> float:
-    """Spread over forty matrices of how far a group of nothing stands out, in standard errors: 1 with an error of 0.11."""
+    """Over forty matrices, the spread of how far a group stands out in standard errors: 1, give or take 0.11."""
     standing = []
     for seed in range(40):
         telling = made()

@@ -27,10 +27,11 @@ COLOURS = {
     "leace": "#882255", "dp": "0.45", "random-moments": "0.7",
 }
 """By method; colours that the colour-blind tell apart."""
-MARKERS = {"original": "x", "paper": "o", "paper-tuned": "v", "lego": "s", "d2dfr": "^", "d2dfr-stored": "P",
-           "advx": "D", "d2dfr-fc": "<", "ec-ac": ">", "leace": "*", "dp:0.5": "1", "dp:1": "2", "dp:2": "3",
-           "dp:matched": "4", "random-moments": "p"}
-DASHES = {"paper": "-", "paper-tuned": "--", "lego": "-.", "d2dfr": ":", "d2dfr-stored": ":", "advx": "--"}
+MARKERS = {"original": "x", "paper": "o", "paper-tuned": "v", "lego": "s", "d2dfr": "^", "d2dfr:nearest": "1",
+           "d2dfr-stored": "P", "advx": "D", "advx:tuned": "d", "d2dfr-fc": "<", "ec-ac": ">", "leace": "*",
+           "dp:0.5": "+", "dp:1": "2", "dp:2": "3", "dp:matched": "4", "random-moments": "p"}
+DASHES = {"paper": "-", "paper-tuned": "--", "lego": "-.", "d2dfr": ":", "d2dfr-stored": ":", "advx": "--",
+          "advx:tuned": ":", "d2dfr:nearest": "-"}
 
 
 def line_style(method: str) -> dict[str, Any]:

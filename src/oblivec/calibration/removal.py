@@ -110,6 +110,7 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
             if not work.telling_networks.loud:
                 break
             tick()
+        X = work.clip(X) if config.networks else X
     return torch.where(shared[:, None], U, space.decode(X))
 
 
@@ -123,7 +124,7 @@ class _Removal:
         self.from_columns = torch.linalg.pinv(self.columns)
         self.columns_are_apart = bool(torch.linalg.eigvalsh(self.columns.T @ self.columns)[0] >= APART)
         self.telling = Telling(left_out.by_machines, left_out.DOUBT)
-        self.telling_networks = Telling(networks.by_networks, networks.DOUBT)
+        self.telling_networks = Telling(self._by_networks, networks.DOUBT)
         self.slices = {width: [Slices(config.step) for _ in targets] for width in _widths(NARROWEST, space.dimensions)}
         self.classes = [Groups.by_class(target) if target.n_classes else None for target in targets]
 
@@ -175,10 +176,18 @@ class _Removal:
 
     def ask_networks(self, X: Tensor) -> Tensor:
         """Along what networks find among the leading directions."""
-        width = min(NETWORKS_AMONG, X.shape[1])
-        scale = self.scale[:width]
-        leading = self.telling_networks.round(X[:, :width] * scale, [groups for _, groups in self.groups()], self.rng)
-        return torch.cat([leading / scale, X[:, width:]], dim=1)
+        leading = X[:, :NETWORKS_AMONG]
+        leading = self.telling_networks.round(leading, [groups for _, groups in self.groups()], self.rng)
+        return torch.cat([leading, X[:, NETWORKS_AMONG:]], dim=1)
+
+    def _by_networks(
+        self, X: Tensor, attributes: Sequence[Groups], rng: torch.Generator
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """Networks see directions in their natural widths, but users move in coordinates: a network has some slope in
+        every direction, and along a narrow one, where it means nothing, users would be taken far."""
+        scale = self.scale[: X.shape[1]]
+        values, gradients = networks.by_networks(X * scale, attributes, rng)
+        return values, [gradient * scale for gradient in gradients]
 
     @property
     def is_quiet(self) -> bool:

@@ -67,7 +67,7 @@ class LegoCalibrator(Calibrator):
         else:
             start = mapped.index_copy(0, target.rows, original[target.rows])
             calibrated = remove(start, [target], self.config, seed, attribute.name)
-            together = int(shared_rows(original)[target.rows].sum())
+            together = int(shared_rows(start)[target.rows].sum())
             if together:
                 facts["notes"].append(f"{together} users have the same row as many others, as users without a history "
                                       "do: they stay where they are, together")

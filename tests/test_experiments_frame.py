@@ -14,6 +14,8 @@ import pytest
 from oblivec.errors import BadInput
 from oblivec.experiments import cells as cells_module
 from oblivec.experiments.cells import Cell, finish_cells
+from oblivec.experiments.kept import Kept
+from oblivec.files.atomic import append_line
 
 # --- cells ------------------------------------------------------------------------------------------------------------
 
@@ -61,6 +63,18 @@ def test_files_of_two_machines_add_up(tmp_path: Path) -> None:
     whole.write_text("".join(part.read_text() for part in parts))
     assert finish_cells(cells, resume=whole, enough_seconds=0).found.keys() == {"a", "b"}
     assert ran == ["a", "b"]
+
+
+def test_lines_of_a_record_are_taken_in_once_and_never_replace_kept_ones(tmp_path: Path) -> None:
+    kept, record = Kept(tmp_path / "kept"), Kept(tmp_path / "record")
+    kept.add("a", "1", {"ranks": "12"})
+    for name, code in (("a", "1"), ("a", "2"), ("b", "1")):
+        record.add(name, code, {"code": code})
+    append_line(record.path, '{"code": "1", "aud')
+    for _ in range(2):
+        kept.take_in(record.path)
+    assert kept.read({"a": "1", "b": "1"}) == {"a": {"ranks": "12"}, "b": {"code": "1"}}
+    assert len(kept.path.read_text().splitlines()) == 3
 
 
 def test_what_is_to_be_run_is_told_beforehand(tmp_path: Path) -> None:

@@ -275,6 +275,9 @@ def test_it_runs_writes_and_never_measures_twice(
     again = json.loads((out / f"{name}.json").read_text())
     assert again["result"] == record["result"]
     assert (out / f"{name}.svg").read_bytes() == before
+    (out / "cells.jsonl").unlink()  # as in a checkout, where only the record is
+    assert reproduce(name, out) == 0
+    assert json.loads((out / f"{name}.json").read_text())["cells"]["missing"] == []
 
 
 @pytest.mark.usefixtures("small_world")
@@ -284,7 +287,8 @@ def test_a_part_of_the_cells_is_shown_and_drawn(name: str, out: Path, tmp_path: 
     options = Options(quick=True, device="cpu", models_folder=out / "models", jobs=1)
     names = [result for cell in module.cells(setup_for(name, options)) for result in cell.results]
     assert len(set(names)) == len(names)
-    kept = {line["cell"]: line for line in map(json.loads, (out / f"{name}-cells.jsonl").read_text().splitlines())}
+    lines = map(json.loads, (out / f"{name}-cells.jsonl").read_text().splitlines())
+    kept = {line["audit"].partition(" ")[0]: line["result"] for line in lines}
     summary = module.summarise({names[0]: kept[names[0]]})
     module.show(summary)
     module.draw(summary, tmp_path / "figure.svg")

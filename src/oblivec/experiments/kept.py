@@ -83,27 +83,41 @@ class Kept:
 
         A line cut short by a kill is passed over, and said to be; so is one of other code.
         """
+        found: dict[str, dict[str, Any]] = {}
+        others = 0
+        for name, code, result in self._rows():
+            if name in codes and codes[name] == code:
+                found[name] = result
+            others += not name or codes.get(name, code) != code
+        if others:
+            say(f"{self.path}: {others} lines are broken or of other code and do not count")
+        return found
+
+    def _rows(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """Name, code and result of every line; an empty name for a broken one."""
         try:
             text = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
             if text and not text.endswith("\n"):
                 append_line(self.path, "")  # the next line must not continue a broken one
         except (OSError, UnicodeDecodeError):
             raise BadInput(f"{self.path}: cannot be read; name another place with --out or --resume") from None
-        found: dict[str, dict[str, Any]] = {}
-        others = 0
-        for line in text.splitlines():
+        for line in filter(str.strip, text.splitlines()):
             try:
                 row = json.loads(line)
-                name, code, result = row["audit"], row["code"], row["result"]
+                yield row["audit"], row["code"], row["result"]
             except (ValueError, KeyError, TypeError):
-                others += bool(line.strip())
-                continue
-            if codes.get(name) == code:
-                found[name] = result
-            others += name in codes and codes[name] != code
-        if others:
-            say(f"{self.path}: {others} lines are broken or of other code and do not count")
-        return found
+                yield "", "", {}
+
+    def take_in(self, record: Path) -> None:
+        """Add the lines of another such file that are not here yet."""
+        here = {(name, code) for name, code, _ in self._rows()}
+        for name, code, result in Kept(record)._rows():
+            if name and (name, code) not in here:
+                self.add(name, code, result)
 
     def add(self, name: str, code: str, result: dict[str, Any]) -> None:
-        append_line(self.path, json.dumps({"code": code, "audit": name, "result": result}))
+        append_line(self.path, kept_line(name, code, result))
+
+
+def kept_line(name: str, code: str, result: Mapping[str, Any]) -> str:
+    return json.dumps({"code": code, "audit": name, "result": result})

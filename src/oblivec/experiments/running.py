@@ -2,15 +2,16 @@
 
 In `out` lie
 
-    cells.jsonl            every finished cell, of all experiments run into this folder: what a later run goes on from
+    cells.jsonl            every finished cell, of all experiments run into this folder
     NAME.json              the summary, with the command, the machines, the settings and what is still missing
-    NAME-cells.jsonl       the figures behind it, one cell a line, without anything about a single user
+    NAME-cells.jsonl       the record: the same lines for the cells behind it, without anything about a single user
     NAME.svg, NAME.pdf     the figure
+
+A later run goes on from the cells and from the records: where only a record came along, nothing is measured again.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from oblivec.console import say
 from oblivec.errors import BadInput
 from oblivec.experiments.base_models import BaseModels, models_root
 from oblivec.experiments.cells import Cell, Finished, finish_cells, machines_of
-from oblivec.experiments.kept import code_digest
+from oblivec.experiments.kept import Kept, code_digest, kept_line
 from oblivec.experiments.registry import experiment
 from oblivec.experiments.setup import ATTRIBUTES, QUICK_ATTACKERS, QUICK_TRAINING, Setup
 from oblivec.experiments.tuned import tuned
@@ -28,7 +29,7 @@ from oblivec.files.atomic import write_json, write_text
 from oblivec.machine import describe_machine
 from oblivec.recommenders import RECOMMENDERS
 
-KEPT = "cells.jsonl"
+KEPT, RECORD = "cells.jsonl", "-cells.jsonl"
 FIGURES = (".svg", ".pdf")
 SEEDS = 5
 QUICK_DATASETS, QUICK_MODELS = ("ml-100k",), ("lightgcn",)
@@ -87,6 +88,8 @@ def run_experiment(name: str, out: Path, options: Options) -> Finished:
     cells: list[Cell] = module.cells(setup)
     for dataset in setup.datasets:
         setup.data(dataset)  # a data set that is not there is told before anything is trained
+    for record in sorted(out.glob(f"*{RECORD}")):
+        Kept(out / KEPT).take_in(record)
     finished = finish_cells(
         cells, patterns=options.cells, resume=out / KEPT, jobs=options.jobs,
         enough_seconds=float("inf") if options.minutes is None else 60 * options.minutes,
@@ -94,17 +97,16 @@ def run_experiment(name: str, out: Path, options: Options) -> Finished:
     )
     if finished.found:
         summary = module.summarise(finished.found)
-        machines = machines_of(finished.found)
         write_json(out / f"{name}.json", {
             "experiment": name, "command": options.command(name), "machine": describe_machine(),
-            "machines": machines,
+            "machines": machines_of(finished.found),
             "datasets": setup.datasets, "models": setup.models, "seeds": list(range(setup.seeds)),
             "quick": setup.quick, "training": dict(setup.base.settings), "attackers": setup.attackers,
             "attackers_beside": setup.outside, "tuned": _settings_only(setup.tuned),
             "cells": {"done": len(finished.found), "missing": finished.missing, "failed": finished.failed},
             "result": summary,
         })
-        write_text(out / f"{name}-cells.jsonl", _figures(cells, finished.found, machines))
+        write_text(out / f"{name}{RECORD}", _record(cells, finished.found))
         for suffix in FIGURES:
             module.draw(summary, out / f"{name}{suffix}")
         module.show(summary)
@@ -121,24 +123,19 @@ def _settings_only(chosen: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _figures(
-    cells: Sequence[Cell], found: Mapping[str, Mapping[str, Any]], machines: Sequence[Mapping[str, Any]]
-) -> str:
-    """One line per cell: its figures, the code it was made by and the number of its machine; no user's rank."""
-    numbers = [{key: value for key, value in machine.items() if key != "cells"} for machine in machines]
+def _record(cells: Sequence[Cell], found: Mapping[str, Mapping[str, Any]]) -> str:
+    """The lines of the finished cells, rounded, and without where every user's test item stood."""
     lines = []
     for cell in cells:
         for name in cell.results:
             if name in found:
-                one = {key: value for key, value in found[name].items() if key != "machine"}
+                one = dict(found[name])
                 if "utility" in one:
                     one["utility"] = {
                         kind: {key: value for key, value in row.items() if key != "ranks"}
                         for kind, row in one["utility"].items()
                     }
-                about = {"cell": name, "code": code_digest(cell.sources),
-                         "machine": numbers.index(found[name]["machine"])}
-                lines.append(json.dumps(about | _rounded(one)))
+                lines.append(kept_line(cell.line(name), code_digest(cell.sources), _rounded(one)))
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -72,7 +72,7 @@ def test_several_machines_share_the_users(monkeypatch: pytest.MonkeyPatch) -> No
     sizes: list[int] = []
     whole = Machine.of
     monkeypatch.setattr("oblivec.calibration.left_out.TOGETHER", 250)
-    monkeypatch.setattr(Machine, "of", lambda rows: sizes.append(len(rows)) or whole(rows))
+    monkeypatch.setattr(Machine, "of", lambda rows, *more: sizes.append(len(rows)) or whole(rows, *more))
     telling = told_by_machines()
     moved = telling.round(X, [groups_of(labels)], torch_rng(0, "tell"))
     assert sizes == [200, 200, 200]

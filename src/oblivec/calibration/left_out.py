@@ -25,6 +25,8 @@ DOUBT = 2.0
 """Variance of a group's mean value, as a multiple of that of independent values: every two users look at each other."""
 SHARPNESS = 0.7
 """Of the Gaussian kernel, at the median squared distance between users who differ."""
+SHARP = 2.0
+"""The same where all directions are taken alike: about what support vectors have by default."""
 RIDGE = 0.03
 """Little: what is left to find is weak along all that is smooth."""
 TYPICAL = 1024
@@ -33,7 +35,9 @@ SAME = 1e-6
 """Squared distance, as a share of the rows' squared length, up to which two rows are the same but for rounding."""
 
 
-def by_machines(X: Tensor, attributes: Sequence[Groups], rng: torch.Generator) -> tuple[list[Tensor], list[Tensor]]:
+def by_machines(
+    X: Tensor, attributes: Sequence[Groups], rng: torch.Generator, sharpness: float = SHARPNESS
+) -> tuple[list[Tensor], list[Tensor]]:
     """For every attribute: users x groups, how far each is taken for a member of each group; and users x d, the
     gradient of that of the user's own group. Zero for users of no attribute."""
     values = [X.new_zeros(len(X), len(groups.members)) for groups in attributes]
@@ -41,7 +45,7 @@ def by_machines(X: Tensor, attributes: Sequence[Groups], rng: torch.Generator) -
     numbers = [groups.of_all(len(X)) for groups in attributes]
 
     def look(users: Tensor) -> None:
-        machine = Machine.of(X[users])
+        machine = Machine.of(X[users], sharpness)
         for value, gradient, number, groups in zip(values, gradients, numbers, attributes, strict=True):
             value[users], gradient[users] = machine.without_each(number[users], groups.shares)
 
@@ -62,12 +66,12 @@ class Machine:
     """(kernels + ridge)^-1."""
 
     @classmethod
-    def of(cls, rows: Tensor) -> Machine:
-        sharpness = SHARPNESS / _typical_square(rows[:TYPICAL])
-        kernels = torch.cdist(rows, rows).square_().mul_(-sharpness).exp_()
+    def of(cls, rows: Tensor, sharpness: float = SHARPNESS) -> Machine:
+        per_square = sharpness / _typical_square(rows[:TYPICAL])
+        kernels = torch.cdist(rows, rows).square_().mul_(-per_square).exp_()
         normal = kernels.clone()
         normal.diagonal().add_(RIDGE)
-        return cls(rows, sharpness, kernels, torch.cholesky_inverse(torch.linalg.cholesky(normal)))
+        return cls(rows, per_square, kernels, torch.cholesky_inverse(torch.linalg.cholesky(normal)))
 
     def without_each(self, number: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
         """One function for every group, large on its users and small on the others; `number` -1 is in no group.

@@ -25,7 +25,7 @@ from calibrator_contract import (
     told_by_machines,
     told_by_networks,
 )
-from oblivec.calibration import neighbourhoods
+from oblivec.calibration import left_out, neighbourhoods
 from oblivec.calibration.axes import axes_round
 from oblivec.calibration.cells import even_cells, even_planes
 from oblivec.calibration.clipping import clip_covariances, clip_means, clip_pairs, clip_variances
@@ -37,6 +37,9 @@ from oblivec.calibration.telling import Telling
 from oblivec.datasets.planted import plant
 from oblivec.information.target import Target
 from oblivec.randomness import torch_rng
+
+NOTHING = {"clips": 0, "rounds": 0, "searches": 0, "endings": 0, "settlings": 0, "networks": 0}
+"""Settings of a removal in which no step is made."""
 
 # --- neighbourhoods -------------------------------------------------------------------------------------------------
 
@@ -58,7 +61,7 @@ def test_neighbours_no_longer_share_a_group() -> None:
     before = same_group_share(X, labels)
     moved, rng = X, torch_rng(0, "round")
     for _ in range(6):
-        moved = neighbourhood_round(moved, torch.eye(moved.shape[1]), [groups_of(labels)], rng)
+        moved = neighbourhood_round(moved, [groups_of(labels)], rng)
     assert before > 0.545
     for nearest in (10, 20, 50):  # nor is a surplus among the closest paid for by a deficit among those behind them
         share = same_group_share(moved, labels, nearest)
@@ -68,7 +71,7 @@ def test_neighbours_no_longer_share_a_group() -> None:
 
 def test_groups_keep_their_means_while_neighbours_part() -> None:
     X, labels = tuned_to_neighbours()
-    moved = neighbourhood_round(X, torch.eye(X.shape[1]), [groups_of(labels)], torch_rng(0, "round"))
+    moved = neighbourhood_round(X, [groups_of(labels)], torch_rng(0, "round"))
     assert not torch.equal(moved, X)
     for code in (0, 1):
         assert torch.allclose(moved[labels == code].mean(0), X[labels == code].mean(0), atol=1e-5)
@@ -77,7 +80,7 @@ def test_groups_keep_their_means_while_neighbours_part() -> None:
 def test_users_without_a_label_stay_and_do_not_count() -> None:
     X, labels = tuned_to_neighbours()
     labels[::2] = -1
-    moved = neighbourhood_round(X, torch.eye(X.shape[1]), [groups_of(labels)], torch_rng(0, "round"))
+    moved = neighbourhood_round(X, [groups_of(labels)], torch_rng(0, "round"))
     assert torch.equal(moved[::2], X[::2])
     assert not torch.equal(moved[1::2], X[1::2])
 
@@ -87,7 +90,7 @@ def test_references_may_be_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(neighbourhoods, "REFERENCES", 1000)
     moved, rng = X, torch_rng(0, "round")
     for _ in range(6):
-        moved = neighbourhood_round(moved, torch.eye(moved.shape[1]), [groups_of(labels)], rng)
+        moved = neighbourhood_round(moved, [groups_of(labels)], rng)
     assert same_group_share(moved, labels) < same_group_share(X, labels) - 0.02
 
 
@@ -100,7 +103,7 @@ def test_any_few_users_give_finite_numbers(n: int, d: int, classes: int, seed: i
         X[: n // 2] = X[0].clone()
     groups, rng = groups_of(coins(n, classes, seed)), torch_rng(seed, "few")
     for moved in (
-        neighbourhood_round(X, torch.eye(d), [groups], rng), axes_round(X, groups, 0.5, rng),
+        neighbourhood_round(X, [groups], rng), axes_round(X, groups, 0.5, rng),
         told_by_machines().round(X, [groups], rng), told_by_networks().round(X, [groups], rng),
         even_cells(X, groups, rng), even_planes(X, groups, rng),
         clip_variances(X, groups), clip_pairs(X, groups), clip_covariances(X, groups, rng),
@@ -142,6 +145,34 @@ def test_axes_found_by_chance_move_nobody() -> None:
     for _ in range(20):
         moved = axes_round(moved, groups_of(labels), 0.5, rng)
     assert float((moved - X).norm() / X.norm()) < 0.03
+
+
+@pytest.mark.parametrize(("told", "settled"), [("0", 1), ("110", 3), ("1111", 4)])
+def test_users_settle_until_neither_kind_of_machine_tells(
+    told: str, settled: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    monkeypatch.setattr(Telling, "loud", property(lambda self: [0] * int(told[len(seen) // 2 - 1])))
+    monkeypatch.setattr(Telling, "round", lambda self, X, *_: seen.append(X.shape[1]) or X)
+    remove(noise(600, 80), [target_of(coins(600))], RemovalConfig.model_validate(NOTHING | {"settlings": 4}), 0, "a")
+    assert seen == [64, 80] * settled
+
+
+def test_what_was_overdone_is_given_back() -> None:
+    """Users moved away from where they look like their own group: a machine takes them for members of the other."""
+    X, labels = noise(1500, 6), coins(1500)
+    _, (slope,) = left_out.by_machines(X, [groups_of(labels)], torch_rng(0, "look"))
+    X = X - 0.1 * slope / slope.norm(dim=1, keepdim=True)
+
+    def standing(rows: Tensor) -> float:
+        telling = told_by_machines()
+        telling.round(rows, [groups_of(labels)], torch_rng(0, "tell"))
+        return float(telling.standing[0][0])
+
+    settled = remove(X, [target_of(labels)], RemovalConfig.model_validate(NOTHING | {"settlings": 8}), 0, "a")
+    assert standing(X) < -4  # standard errors
+    assert abs(standing(settled)) < 2.5
+    assert float((settled - X).norm() / X.norm()) < 0.1
 
 
 def test_a_rare_class_does_not_stop_the_search_for_axes() -> None:
@@ -206,11 +237,11 @@ def test_searches_end_where_nothing_tells_right_after_clipping(
     told: str, searched: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Tensor] = []
-    monkeypatch.setattr(Telling, "loud", property(lambda self: [0] * int(told[len(seen) // 2 - 1])))
+    monkeypatch.setattr(Telling, "loud", property(lambda self: [0] * int(told[len(seen) - 1])))
     monkeypatch.setattr(Telling, "round", lambda self, X, *_: seen.append(X) or X)
-    searches_only = RemovalConfig.model_validate({"rounds": 0, "searches": 9, "endings": 0, "networks": 0})
+    searches_only = RemovalConfig.model_validate(NOTHING | {"clips": 2, "searches": 9})
     remove(noise(600, 8), [target_of(coins(600))], searches_only, 0, "a")
-    assert len(seen) == 2 * searched  # in natural widths, and with all directions alike
+    assert len(seen) == searched
 
 
 def test_a_rare_class_does_not_stop_the_search_for_the_others() -> None:

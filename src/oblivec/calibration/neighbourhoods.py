@@ -44,16 +44,11 @@ SWEEPS = 3
 """Passes over the attributes that take the groups' mean move out of everybody's."""
 
 
-def neighbourhood_round(X: Tensor, geometry: Tensor, attributes: Sequence[Groups], rng: torch.Generator) -> Tensor:
-    """X after one step for all attributes together; X itself where no share stands out from chance.
-
-    Neighbours are those of X @ geometry, but users move in X: between near neighbours narrow directions are as wide as
-    others, and along them users would be taken far from where their group is.
-    """
-    seen = X @ geometry
+def neighbourhood_round(X: Tensor, attributes: Sequence[Groups], rng: torch.Generator) -> Tensor:
+    """X after one step for all attributes together; X itself where no share stands out from chance."""
     codes = [_codes(groups, len(X)) for groups in attributes]
-    views = [_Shares(code, rng, seen) for code in codes]
-    neighbourhoods = _Neighbourhoods.among(seen, rng)
+    views = [_Shares(code, rng, X) for code in codes]
+    neighbourhoods = _Neighbourhoods.among(X, rng)
 
     def look(rows: Tensor) -> None:
         found = neighbourhoods.of(rows)
@@ -61,7 +56,7 @@ def neighbourhood_round(X: Tensor, geometry: Tensor, attributes: Sequence[Groups
             view.look(rows, *found)
 
     in_threads(look, torch.arange(len(X), device=X.device).split(CHUNK))
-    move = torch.stack([view.move(geometry) for view in views]).sum(0)
+    move = torch.stack([view.move() for view in views]).sum(0)
     for _ in range(SWEEPS):
         for code, groups in zip(codes, attributes, strict=True):
             labelled = code >= 0
@@ -138,9 +133,8 @@ class _Shares:
         # zero, so places do as well as ways.
         self.gradient[rows] = steepest * torch.bmm(weight * (same[:, None] - smooth), places)
 
-    def move(self, geometry: Tensor) -> Tensor:
+    def move(self) -> Tensor:
         """Against the gradients: a Newton step to the expected shares, for what of the excess is more than noise."""
-        nowhere = self.X.new_zeros(len(self.X), len(geometry))
         labelled = self.code >= 0
         code = self.code[labelled]
         sizes = torch.bincount(code).float()[:, None]
@@ -149,22 +143,22 @@ class _Shares:
         binomial = (expected * (1 - expected) / sizes).sqrt().clamp_min(1e-12)
         large = sizes[:, 0] >= FEWEST
         if not large.any():
-            return nowhere
+            return torch.zeros_like(self.X)
         drawn = [group_means(null[one >= 0], one[one >= 0], len(sizes)) - expected
                  for null, one in zip(self.by_chance, self.permuted, strict=True)]
         noise = binomial * (torch.stack(drawn) / binomial)[:, large].square().mean((0, 1)).sqrt()  # pooled over groups
         trusted = excess * (1 - noise / excess.abs().clamp_min(1e-12)).clamp_min(0) * large[:, None]
-        gradient = self.gradient[labelled] @ geometry.T
+        gradient = self.gradient[labelled]
         steepness = group_means(gradient @ gradient.mT, code, len(sizes))
         scale = steepness.diagonal(dim1=1, dim2=2).clamp_min(1e-30).rsqrt()  # steepness differs by scale
         normal = steepness * scale[:, :, None] * scale[:, None, :]
         normal = normal + RIDGE * torch.eye(len(SHARPNESS), device=code.device)
         step = torch.linalg.solve(normal, (trusted * scale)[..., None])[..., 0] * scale
         move = -0.5 * torch.bmm(step[code][:, None], gradient)[:, 0]
-        length = group_means((move @ geometry).square().sum(1, keepdim=True), code, len(sizes)).sqrt()
+        length = group_means(move.square().sum(1, keepdim=True), code, len(sizes)).sqrt()
         allowed = LONGEST * group_means(self.width[labelled, None], code, len(sizes)).sqrt()
         move = move * (allowed / length.clamp_min(1e-30)).clamp(max=1)[code]
-        return nowhere.index_put((labelled,), move)
+        return torch.zeros_like(self.X).index_put((labelled,), move)
 
 
 def _normalised(weight: Tensor) -> Tensor:

@@ -61,10 +61,12 @@ class RemovalConfig(Settings):
     """How far a round goes towards the common shape."""
     clip_every: int = Field(10, ge=1)
     """Rounds between two passes of clipping; one more ends the rounds."""
+    searches: int = Field(20, ge=0)
+    """Searches for the functions and axes that tell most, after the last round; they end before where nothing tells."""
     endings: int = Field(3, ge=0)
     """Passes over neighbourhoods and clipping, in turn, after the last round."""
-    searches: int = Field(20, ge=0)
-    """Searches for the functions and axes that tell most, after those; they end before where nothing tells."""
+    settlings: int = Field(8, ge=0)
+    """Looks by machines after those, to both sides of chance; they end before where nothing stands out."""
     networks: int = Field(20, ge=0)
     """Searches by networks, at the very end; they end before where nothing tells."""
     natural: float = Field(1.0, ge=0, le=1)
@@ -79,7 +81,7 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
         return U.clone()
     work = _Removal(space, targets, torch_rng(seed, "removal", label, device=U.device), config)
     X = space.encode(U)
-    steps = config.clips + config.rounds + config.endings + config.searches + config.networks
+    steps = config.clips + config.rounds + config.searches + config.endings + config.settlings + config.networks
     with progress(f"Removing {label}", steps) as tick:
         for _ in range(config.clips):
             X = work.clip(X)
@@ -89,6 +91,15 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
             if number % config.clip_every == 0 or number == config.rounds:
                 X = work.clip(X)
             tick()
+        since_clipping = 0
+        for _ in range(config.searches):
+            X, since_clipping = work.search(X, everything=since_clipping == 0), since_clipping + 1
+            if work.is_quiet and since_clipping == 1:
+                break
+            if work.is_quiet or since_clipping == SEARCHES_PER_CLIP:
+                X, since_clipping = work.clip(X), 0
+            tick()
+        X = work.clip(X) if since_clipping else X
         for number in range(STRONG_PASSES if config.endings else 0):
             before, X = X, work.even(X, torch_rng(seed, "strong", label, number, device=U.device), STRONG)
             if torch.allclose(before, X, atol=1e-5):
@@ -98,15 +109,11 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
                 X = work.even(X, work.rng)
             X = work.clip(work.part_neighbours(X))
             tick()
-        since_clipping = 0
-        for _ in range(config.searches):
-            X, since_clipping = work.search(X, everything=since_clipping == 0), since_clipping + 1
-            if not work.loud and since_clipping == 1:
+        for _ in range(config.settlings):
+            X = work.settle(X)
+            if not any(telling.loud for telling in (work.whitened, work.natural)):
                 break
-            if not work.loud or since_clipping == SEARCHES_PER_CLIP:
-                X, since_clipping = work.clip(X), 0
             tick()
-        X = work.clip(X) if since_clipping else X
         for _ in range(config.networks):
             X = work.ask_networks(X)
             if not work.telling_networks.loud:
@@ -125,8 +132,9 @@ class _Removal:
         self.scale, self.columns = space.scales(config.natural), space.columns
         self.from_columns = torch.linalg.pinv(self.columns)
         self.columns_are_apart = bool(torch.linalg.eigvalsh(self.columns.T @ self.columns)[0] >= APART)
-        self.natural = Telling(_in_widths(left_out.by_machines, self.scale), left_out.DOUBT)
+        self.telling = Telling(left_out.by_machines, left_out.DOUBT)
         self.whitened = Telling(partial(left_out.by_machines, sharpness=left_out.SHARP), left_out.DOUBT)
+        self.natural = Telling(_in_widths(left_out.by_machines, self.scale), left_out.DOUBT)
         self.telling_networks = Telling(_in_widths(networks.by_networks, self.scale), networks.DOUBT)
         self.slices = {width: [Slices(config.step) for _ in targets] for width in _widths(NARROWEST, space.dimensions)}
         self.classes = [Groups.by_class(target) if target.n_classes else None for target in targets]
@@ -165,31 +173,38 @@ class _Removal:
         return X
 
     def search(self, X: Tensor, *, everything: bool) -> Tensor:
-        """Along the functions that tell most, of the directions in their natural widths and of the leading ones all
-        alike; and along single axes, which a function of all directions drowns.
+        """Along the functions that tell most, and along single axes, which a function of all directions drowns.
 
         Axes are sought for `everything`, or for the attributes whose functions tell something.
         """
         attributes = [groups for _, groups in self.groups()]
-        X = self._tell(self.whitened, X, attributes, WHITENED_AMONG)
-        X = self._tell(self.natural, X, attributes, X.shape[1])
+        X = self.telling.round(X * self.scale, attributes, self.rng) / self.scale
         width = min(AXES_AMONG, X.shape[1])
-        for number in range(len(attributes)) if everything else self.loud:
+        for number in range(len(attributes)) if everything else self.telling.loud:
             leading = axes_round(X[:, :width] * self.scale[:width], attributes[number], self.step, self.rng)
             X = torch.cat([leading / self.scale[:width], X[:, width:]], dim=1)
         return X
+
+    def settle(self, X: Tensor) -> Tensor:
+        """Along what machines find, which take all leading directions alike, or as wide as they are.
+
+        Parting neighbours takes users far along narrow directions: whoever whitens the matrix would read what was
+        removed with its sign turned.
+        """
+        attributes = [groups for _, groups in self.groups()]
+        return self._tell(self.natural, self._tell(self.whitened, X, attributes, WHITENED_AMONG), attributes)
 
     def ask_networks(self, X: Tensor) -> Tensor:
         """Along what networks find among the leading directions."""
         return self._tell(self.telling_networks, X, [groups for _, groups in self.groups()], NETWORKS_AMONG)
 
-    def _tell(self, telling: Telling, X: Tensor, attributes: Sequence[Groups], width: int) -> Tensor:
-        return torch.cat([telling.round(X[:, :width], attributes, self.rng), X[:, width:]], dim=1)
+    def _tell(self, telling: Telling, X: Tensor, attributes: Sequence[Groups], width: int | None = None) -> Tensor:
+        leading = X[:, :width]
+        return torch.cat([telling.round(leading, attributes, self.rng), X[:, leading.shape[1] :]], dim=1)
 
     @property
-    def loud(self) -> list[int]:
-        """The attributes that searches of late told something of."""
-        return sorted({*self.natural.loud, *self.whitened.loud})
+    def is_quiet(self) -> bool:
+        return not self.telling.loud
 
     def even(self, X: Tensor, rng: torch.Generator, least: float = 0.0) -> Tensor:
         for _, groups in self.groups():
@@ -201,8 +216,11 @@ class _Removal:
 
     def part_neighbours(self, X: Tensor) -> Tensor:
         """Once as the matrix is, once as attackers see it who scale its columns."""
-        for geometry in (torch.diag(self.scale), self.columns):
-            X = neighbourhood_round(X, geometry, [groups for _, groups in self.groups()], self.rng)
+        natural = torch.diag(self.scale), torch.diag(1 / self.scale)
+        for geometry, back in (natural, (self.columns, self.from_columns)):
+            seen = X @ geometry
+            moved = neighbourhood_round(seen, [groups for _, groups in self.groups()], self.rng)
+            X = X + (moved - seen) @ back
         return X
 
 

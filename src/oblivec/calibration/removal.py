@@ -25,6 +25,7 @@ from oblivec.calibration.shared import shared_rows, without
 from oblivec.calibration.slices import Slices
 from oblivec.calibration.space import Space
 from oblivec.calibration.telling import Look, Telling
+from oblivec.calibration.waves import deal_out
 from oblivec.console import progress
 from oblivec.information.target import Target
 from oblivec.randomness import torch_rng
@@ -69,8 +70,9 @@ class RemovalConfig(Settings):
     """Looks by machines after those, to both sides of chance; they end before where nothing stands out."""
     networks: int = Field(20, ge=0)
     """Searches by networks, at the very end; they end before where nothing tells."""
-    natural: float = Field(1.0, ge=0, le=1)
-    """Geometry of the slices: 1 rotates the matrix as it is, 0 as whitened. Clipping looks at all directions alike."""
+    natural: float = Field(0.5, ge=0, le=1)
+    """Geometry of the slices: 1 rotates the matrix as it is, 0 as whitened. As it is, what is noise along a wide
+    direction is a large move along a narrow one, and writes there; whitened, what sits in the widest drowns."""
 
 
 def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: int, label: str) -> Tensor:
@@ -83,6 +85,7 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
     X = space.encode(U)
     steps = config.clips + config.rounds + config.searches + config.endings + config.settlings + config.networks
     with progress(f"Removing {label}", steps) as tick:
+        X = work.deal(X, fine_only=True)
         for _ in range(config.clips):
             X = work.clip(X)
             tick()
@@ -93,6 +96,7 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
             tick()
         since_clipping = 0
         for _ in range(config.searches):
+            X = work.deal(X) if since_clipping == 0 else X
             X, since_clipping = work.search(X, everything=since_clipping == 0), since_clipping + 1
             if work.is_quiet and since_clipping == 1:
                 break
@@ -107,7 +111,7 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
         for number in range(1, config.endings + 1):
             if number == config.endings:  # what steps that move everybody a little could not do
                 X = work.even(X, work.rng)
-            X = work.clip(work.part_neighbours(X))
+            X = work.clip(work.part_neighbours(work.deal(X)))
             tick()
         for _ in range(config.settlings):
             X = work.settle(X)
@@ -129,12 +133,13 @@ class _Removal:
     def __init__(self, space: Space, targets: Sequence[Target], rng: torch.Generator, config: RemovalConfig):
         self.targets, self.rng, self.step = targets, rng, config.step
         self.widths = _widths(NARROW, space.dimensions)
-        self.scale, self.columns = space.scales(config.natural), space.columns
+        self.scale, self.slice_scale, self.columns = space.scales(1), space.scales(config.natural), space.columns
         self.from_columns = torch.linalg.pinv(self.columns)
         self.columns_are_apart = bool(torch.linalg.eigvalsh(self.columns.T @ self.columns)[0] >= APART)
         self.telling = Telling(left_out.by_machines, left_out.DOUBT)
-        self.whitened = Telling(partial(left_out.by_machines, sharpness=left_out.SHARP), left_out.DOUBT)
-        self.natural = Telling(_in_widths(left_out.by_machines, self.scale), left_out.DOUBT)
+        fewer = partial(left_out.by_machines, together=left_out.FEWER_TOGETHER)
+        self.whitened = Telling(partial(fewer, sharpness=left_out.SHARP), left_out.DOUBT)
+        self.natural = Telling(_in_widths(fewer, self.scale), left_out.DOUBT)
         self.telling_networks = Telling(_in_widths(networks.by_networks, self.scale), networks.DOUBT)
         self.slices = {width: [Slices(config.step) for _ in targets] for width in _widths(NARROWEST, space.dimensions)}
         self.classes = [Groups.by_class(target) if target.n_classes else None for target in targets]
@@ -163,10 +168,18 @@ class _Removal:
                     X = torch.cat([leading, X[:, width:]], dim=1)
         return X
 
+    def deal(self, X: Tensor, *, fine_only: bool = False) -> Tensor:
+        for _, groups in self.groups():
+            X = deal_out(X, groups, self.rng, fine_only=fine_only)
+            if self.columns_are_apart:
+                seen = X @ self.columns
+                X = X + (deal_out(seen, groups, self.rng, fine_only=fine_only) - seen) @ self.from_columns
+        return X
+
     def slice(self, X: Tensor) -> Tensor:
         """From all directions to the leading ones."""
         for width, slices in reversed(self.slices.items()):
-            scale = self.scale[:width]
+            scale = self.slice_scale[:width]
             for transport, (_, groups) in zip(slices, self.groups(), strict=True):
                 leading = transport.round(X[:, :width] * scale, groups, self.rng) / scale
                 X = torch.cat([leading, X[:, width:]], dim=1)

@@ -121,6 +121,16 @@ def _planted(kind: str) -> Callable[[int, int, int], tuple[np.ndarray, list[Attr
     return make
 
 
+def _waves(n_users: int, dimensions: int, seed: int) -> tuple[np.ndarray, list[Attribute]]:
+    """A class goes up and down along the two widest columns, several times over their range: no low moment shows it."""
+    rng = numpy_rng(seed, "foreign", "waves", n_users, dimensions)
+    embeddings = rng.normal(size=(n_users, dimensions)) * np.geomspace(1.0, 0.05, dimensions)
+    embeddings *= np.exp(rng.normal(scale=0.5, size=(n_users, 1)))
+    odds = 3 * np.sin(4 * embeddings[:, 0]) + 2 * np.sin(4 * embeddings[:, 1])
+    codes = (rng.random(n_users) < 1 / (1 + np.exp(-odds))).astype(np.int64)
+    return embeddings, [_classes("two", codes, 2)]
+
+
 def _continuous(n_users: int, dimensions: int, seed: int) -> tuple[np.ndarray, list[Attribute]]:
     """A number of which one part in three is linear in the embedding, one a square, and one noise."""
     rng = numpy_rng(seed, "foreign", "continuous", n_users, dimensions)
@@ -146,5 +156,6 @@ KINDS: dict[str, Callable[[int, int, int], tuple[np.ndarray, list[Attribute]]]] 
     "variance-only": _planted("variance-only"),
     "cluster": _planted("cluster"),
     "low-variance": _planted("low-variance"),
+    "waves": _waves,
     "continuous": _continuous,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from functools import partial
 from pathlib import Path
@@ -96,6 +97,22 @@ def test_the_digest_changes_with_what_the_attackers_do_and_not_with_their_words(
     assert digest(said.replace("STEPS = 1", "STEPS = 2")) != before
     assert digest(said.replace("{x} {", "{x}, {")) != before
     assert digest(said.replace("STEPS = 1", "STEPS = '1'")) != before
+
+
+def test_the_digest_is_the_same_under_versions_of_python_that_cut_text_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.12 has an empty text behind a brace within braces, 3.11 has none."""
+    source, parse = "digits = '.1f'\nprint(f'{2:{digits}} of {3:>{digits}}')\n", ast.parse
+    before = kept_lines.what_it_does(source)
+
+    def cut_elsewhere(text: str) -> ast.Module:
+        tree = parse(text)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FormattedValue) and isinstance(node.format_spec, ast.JoinedStr):
+                node.format_spec.values.append(ast.Constant(""))
+        return tree
+
+    monkeypatch.setattr(ast, "parse", cut_elsewhere)
+    assert kept_lines.what_it_does(source) == before
 
 
 def test_on_the_command_line(audited: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

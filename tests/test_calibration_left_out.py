@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from torch import Tensor
 from calibrator_contract import coins, groups_of, noise, spread_on_noise, told_by_machines
 from oblivec.calibration import left_out
 from oblivec.calibration.left_out import Machine
+from oblivec.calibration.telling import Telling
 from oblivec.engines.local import run_single_threaded
 from oblivec.randomness import torch_rng
 
@@ -71,9 +74,8 @@ def test_several_machines_share_the_users(monkeypatch: pytest.MonkeyPatch) -> No
     labels[::3] = -1
     sizes: list[int] = []
     whole = Machine.of
-    monkeypatch.setattr("oblivec.calibration.left_out.TOGETHER", 250)
     monkeypatch.setattr(Machine, "of", lambda rows, *more: sizes.append(len(rows)) or whole(rows, *more))
-    telling = told_by_machines()
+    telling = Telling(partial(left_out.by_machines, together=250), left_out.DOUBT)
     moved = telling.round(X, [groups_of(labels)], torch_rng(0, "tell"))
     assert sizes == [200, 200, 200]
     assert torch.equal(moved[::3], X[::3])
@@ -83,7 +85,6 @@ def test_several_machines_share_the_users(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_machines_side_by_side_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     X, labels = noise(900, 5), coins(900)
-    monkeypatch.setattr("oblivec.calibration.left_out.TOGETHER", 250)
 
     def once(_: None) -> Tensor:
         return told_by_machines().round(X, [groups_of(labels)], torch_rng(0, "tell"))

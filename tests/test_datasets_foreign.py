@@ -35,6 +35,8 @@ def test_each_has_its_fault() -> None:
     assert len(made["wide"].embeddings) < made["wide"].embeddings.shape[1]
     assert (made["rare-classes"].attributes["many"].counts == 1).sum() >= 5
     assert made["continuous"].attributes["amount"].is_continuous
+    along, up = made["waves"].embeddings[:, 0], made["waves"].attributes["two"].values
+    assert up[np.sin(4 * along) > 0].mean() - up[np.sin(4 * along) < 0].mean() > 0.4
 
 
 @pytest.mark.parametrize("kind", ["heavy-tails", "constant-column", "duplicate-columns", "zero-rows"])

@@ -169,6 +169,7 @@ class _Removal:
         return X
 
     def deal(self, X: Tensor, *, fine_only: bool = False) -> Tensor:
+        """Single directions and single columns, in every detail."""
         for _, groups in self.groups():
             X = deal_out(X, groups, self.rng, fine_only=fine_only)
             if self.columns_are_apart:

@@ -46,7 +46,8 @@ def _pieces(node: Any) -> Iterator[str]:
         yield "JoinedStr("
         for constant, run in groupby(node.values, lambda one: isinstance(one, ast.Constant)):
             if constant:
-                yield repr("".join(str(one.value) for one in run if isinstance(one, ast.Constant)))
+                text = "".join(str(one.value) for one in run if isinstance(one, ast.Constant))
+                yield repr(text) if text else ""  # some have an empty one behind a brace within braces
             else:
                 for one in run:
                     yield from _pieces(one)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from oblivec.calibration.dense import sort_columns, sorted_columns
@@ -47,9 +46,12 @@ def _standing(seen: Tensor, groups: Groups, smooth: int) -> Tensor:
     count = min(BINS, len(seen) // FEWEST_PER_BIN)
     if count <= smooth + 1 or len(groups.members) < 2:
         return seen.new_zeros(seen.shape[1])
-    ranks = torch.argsort(sort_columns(seen)[1], dim=0)
-    parts = (ranks * count // len(seen)).split([len(members) for members in groups.members])
-    table = torch.stack([F.one_hot(bins, count).sum(0).T for bins in parts]).to(seen.dtype)  # groups x bins x columns
+    order = sort_columns(seen)[1]
+    bins = torch.arange(len(seen), device=seen.device) * count // len(seen)
+    place = groups.number[order] * count + bins[:, None]  # of whoever is at each rank: group and bin
+    shape = len(groups.members), count, seen.shape[1]
+    flat = place * shape[2] + torch.arange(shape[2], device=seen.device)
+    table = torch.bincount(flat.flatten(), minlength=math.prod(shape)).reshape(shape).to(seen.dtype)
     expected = groups.shares[:, None, None] * table.sum(0)
     difference = (table - expected) / expected.sqrt()
     place = torch.linspace(-1, 1, count, device=seen.device)

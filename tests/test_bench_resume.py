@@ -99,7 +99,7 @@ def test_the_digest_changes_with_what_the_attackers_do_and_not_with_their_words(
     assert digest(said.replace("STEPS = 1", "STEPS = '1'")) != before
 
 
-def test_the_digest_is_the_same_under_versions_of_python_that_cut_text_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_of_python_that_cut_text_elsewhere_give_the_same_digest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Python 3.12 has an empty text behind a brace within braces, 3.11 has none."""
     source, parse = "digits = '.1f'\nprint(f'{2:{digits}} of {3:>{digits}}')\n", ast.parse
     before = kept_lines.what_it_does(source)

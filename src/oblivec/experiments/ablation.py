@@ -81,10 +81,11 @@ def draw(summary: Mapping[str, Any], target: Path) -> None:
         panel.margins(0.12)
         for turn, one in enumerate(summary["rows"]):
             colour = COLOURS.get(one["method"].partition(":")[0], "0.4")
-            marker = "s" if one["method"].endswith(":tuned") else "o"
-            panel.plot(one["ndcg@10"]["mean"], one["bacc"]["mean"], marker, color=colour)
-            panel.annotate(one["method"], (one["ndcg@10"]["mean"], one["bacc"]["mean"]), fontsize=7,
-                           xytext=(5, -7 + 7 * (turn % 3)), textcoords="offset points")
+            tuned, place = one["method"].endswith(":tuned"), (one["ndcg@10"]["mean"], one["bacc"]["mean"])
+            panel.plot(*place, "s" if tuned else "o", color=colour)
+            # Points lie close together: names of squares to their left, of discs to their right at changing heights.
+            side, offset = ("right", (-5, -3)) if tuned else ("left", (5, -7 + 7 * (turn % 3)))
+            panel.annotate(one["method"], place, fontsize=7, ha=side, xytext=offset, textcoords="offset points")
             if one["printed"] and one["method"] in ("d2dfr-fc", "ec-ac", "paper"):
                 panel.plot(one["printed"]["ndcg@10"], one["printed"]["bacc"], "o", color=colour, markerfacecolor="none")
         if summary["rows"]:

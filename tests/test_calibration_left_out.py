@@ -83,11 +83,12 @@ def test_several_machines_share_the_users(monkeypatch: pytest.MonkeyPatch) -> No
     assert telling.loud == [0]
 
 
-def test_machines_side_by_side_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machines_side_by_side_change_no_bit() -> None:
     X, labels = noise(900, 5), coins(900)
 
     def once(_: None) -> Tensor:
-        return told_by_machines().round(X, [groups_of(labels)], torch_rng(0, "tell"))
+        telling = Telling(partial(left_out.by_machines, together=250), left_out.DOUBT)
+        return telling.round(X, [groups_of(labels)], torch_rng(0, "tell"))
 
     alone, beside = (run_single_threaded(once, None, cores=cores) for cores in (1, 3))
     assert torch.equal(alone, beside)

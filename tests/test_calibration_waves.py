@@ -106,6 +106,19 @@ def test_slices_do_not_write_into_narrow_directions() -> None:
     assert abs(written(DEFAULTS.natural)) < 4 * ERROR
 
 
+@pytest.mark.parametrize(("natural", "writes"), [(1.0, True), (DEFAULTS.natural, False)])
+def test_a_removal_rotates_as_it_is_told(natural: float, writes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same, of the slices of a whole removal, where the wave itself is left alone."""
+    monkeypatch.setattr("oblivec.calibration.removal.deal_out", lambda Z, *_, **__: Z)
+    X = noise(N, 20) * 0.7 ** torch.arange(20)
+    chance = torch.sigmoid(3 * torch.sin(3 * X[:, 0]) + 2 * torch.sin(3 * X[:, 1]))
+    labels = (torch.rand(N, generator=torch_rng(0, "wave")) < chance).long()
+    nothing_else = {"clips": 0, "searches": 0, "endings": 0, "settlings": 0, "networks": 0}
+    config = RemovalConfig.model_validate({"rounds": 3, "natural": natural} | nothing_else)
+    written = by_trees(remove(X, [target_of(labels)], config, 0, "a")[:, 4:], labels)
+    assert (written > 10 * ERROR) if writes else (abs(written) < 4 * ERROR)
+
+
 def test_trees_read_nothing_from_a_release() -> None:
     made = foreign_matrix("waves", N, 16)
     X, labels = torch.from_numpy(made.embeddings), torch.from_numpy(made.attributes["two"].values)

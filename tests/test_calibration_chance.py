@@ -31,7 +31,7 @@ from oblivec.calibration.cells import even_cells, even_planes
 from oblivec.calibration.clipping import clip_covariances, clip_means, clip_pairs, clip_variances
 from oblivec.calibration.groups import mean_basis
 from oblivec.calibration.neighbourhoods import neighbourhood_round
-from oblivec.calibration.removal import RemovalConfig, remove
+from oblivec.calibration.removal import LOUD_NEIGHBOURS, RemovalConfig, remove
 from oblivec.calibration.space import Space
 from oblivec.calibration.telling import Telling
 from oblivec.datasets.planted import plant
@@ -61,7 +61,7 @@ def test_neighbours_no_longer_share_a_group() -> None:
     before = same_group_share(X, labels)
     moved, rng = X, torch_rng(0, "round")
     for _ in range(6):
-        moved = neighbourhood_round(moved, [groups_of(labels)], rng)
+        moved, _ = neighbourhood_round(moved, [groups_of(labels)], rng)
     assert before > 0.545
     for nearest in (10, 20, 50):  # nor is a surplus among the closest paid for by a deficit among those behind them
         share = same_group_share(moved, labels, nearest)
@@ -69,9 +69,18 @@ def test_neighbours_no_longer_share_a_group() -> None:
     assert float((moved - X).norm() / X.norm()) < 0.3
 
 
+def test_a_round_says_how_far_neighbourhoods_stood_out() -> None:
+    """About 1 where nothing does; the wave is told from that at 1,200 users."""
+    X, labels = tuned_to_neighbours()
+    mixed = labels[torch.randperm(len(labels), generator=torch_rng(0, "mixed"))]
+    loud, quiet = (neighbourhood_round(X, [groups_of(one)], torch_rng(0, "round"))[1] for one in (labels, mixed))
+    assert quiet < 2.5
+    assert loud > LOUD_NEIGHBOURS
+
+
 def test_groups_keep_their_means_while_neighbours_part() -> None:
     X, labels = tuned_to_neighbours()
-    moved = neighbourhood_round(X, [groups_of(labels)], torch_rng(0, "round"))
+    moved, _ = neighbourhood_round(X, [groups_of(labels)], torch_rng(0, "round"))
     assert not torch.equal(moved, X)
     for code in (0, 1):
         assert torch.allclose(moved[labels == code].mean(0), X[labels == code].mean(0), atol=1e-5)
@@ -80,7 +89,7 @@ def test_groups_keep_their_means_while_neighbours_part() -> None:
 def test_users_without_a_label_stay_and_do_not_count() -> None:
     X, labels = tuned_to_neighbours()
     labels[::2] = -1
-    moved = neighbourhood_round(X, [groups_of(labels)], torch_rng(0, "round"))
+    moved, _ = neighbourhood_round(X, [groups_of(labels)], torch_rng(0, "round"))
     assert torch.equal(moved[::2], X[::2])
     assert not torch.equal(moved[1::2], X[1::2])
 
@@ -90,7 +99,7 @@ def test_references_may_be_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(neighbourhoods, "REFERENCES", 1000)
     moved, rng = X, torch_rng(0, "round")
     for _ in range(6):
-        moved = neighbourhood_round(moved, [groups_of(labels)], rng)
+        moved, _ = neighbourhood_round(moved, [groups_of(labels)], rng)
     assert same_group_share(moved, labels) < same_group_share(X, labels) - 0.02
 
 
@@ -103,7 +112,7 @@ def test_any_few_users_give_finite_numbers(n: int, d: int, classes: int, seed: i
         X[: n // 2] = X[0].clone()
     groups, rng = groups_of(coins(n, classes, seed)), torch_rng(seed, "few")
     for moved in (
-        neighbourhood_round(X, [groups], rng), axes_round(X, groups, 0.5, rng),
+        neighbourhood_round(X, [groups], rng)[0], axes_round(X, groups, 0.5, rng),
         told_by_machines().round(X, [groups], rng), told_by_networks().round(X, [groups], rng),
         even_cells(X, groups, rng), even_planes(X, groups, rng),
         clip_variances(X, groups), clip_pairs(X, groups), clip_covariances(X, groups, rng),

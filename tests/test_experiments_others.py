@@ -342,6 +342,16 @@ def test_a_curve_begins_at_the_original() -> None:
     ]
 
 
+def test_all_points_of_a_curve_are_of_the_same_seeds() -> None:
+    names = "gender+age+occupation"
+    found = {f"release/ml-1m/ncf/0/{method}/{names}": release(0.6, 4.0) for method in ("original", "lego:radius-0.1")}
+    found |= {f"release/ml-1m/ncf/1/{method}/{names}": release(0.8, 2.0) for method in ("original", "paper:radius-0.1")}
+    rows = epsilon.summarise(found)["rows"]
+    assert {(one["method"], one["seeds"], one["ndcg@10"]["mean"]) for one in rows} == {
+        ("lego", 1, 4.0), ("paper", 1, 2.0), ("paper-tuned", 2, 3.0)
+    }
+
+
 def test_only_vectors_are_drawn(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"cannot draw into '\.png'; use \.svg, \.pdf"), page(tmp_path / "a.png", 2):
         pass

@@ -1,12 +1,10 @@
-"""The label-free map: an edit that is a function of the embedding alone.
+"""The map for users who come later: an edit that is a function of the embedding alone.
 
 Directions along which group means stand out from chance are erased for everybody (LEACE, but only those directions).
 Then critics read the attribute; every user moves, whatever their label, to where the critics can no longer tell; new
 critics are trained on what came out; and so on until they find nothing on users they never saw. What is kept is the
-sequence of critics. It applies to users without a label and to users who did not exist when it was made, and by the
-data processing inequality what it gives out says no more about a user it was not fitted on than the embedding that went
-in; neither does the difference. Users it was fitted on are another matter where critics learn them by heart: measured,
-not promised.
+sequence of critics. It applies to users who did not exist when it was made, and by the data processing inequality what
+it gives out says no more about them than the embedding that went in; neither does the difference.
 """
 
 from __future__ import annotations
@@ -95,8 +93,8 @@ class Flow:
 
 def fit_flow(
     U: Tensor, targets: Sequence[Target], config: FlowConfig, seed: int, label: str
-) -> tuple[Flow, Tensor]:
-    """The map that takes these attributes from U, and from whatever is distributed like it; and U moved by it.
+) -> Flow:
+    """The map that takes these attributes from U, and from whatever is distributed like it.
 
     Everybody moves by the same critics, those whose labels they learned included: were each half moved by the critic
     of the other, there would be two maps, and a critic of one half would find nothing in the other while attackers do.
@@ -105,7 +103,7 @@ def fit_flow(
     targets = [target for target in targets if not target.is_constant]
     flow = Flow(space, U.new_zeros(space.dimensions, 0))
     if space.dimensions == 0 or not targets:
-        return flow, U.clone()
+        return flow
     rng = torch_rng(seed, "flow", label, device=U.device)
     X, quiet = space.encode(U), 0
     for target in targets:
@@ -127,7 +125,7 @@ def fit_flow(
             tick()
             if quiet == len(GEOMETRIES):
                 break
-    return flow, space.decode(X)
+    return flow
 
 
 def _step(X: Tensor, critics: Critics, length: float) -> Tensor:

@@ -20,6 +20,9 @@ ORDERS = 5
 FEWEST = {0: 1, 1: 8, 2: 40, 3: 100, 4: 100, 5: 100}
 """Users a group needs before a shape of that order is estimated at all."""
 CONTINUOUS_GROUPS = 8
+COARSE_OR_FINE = (1, 2, 4, 8)
+"""Groups of a continuous attribute, one more with the random offset, for steps that ask whether a group stands out:
+a trend over all ranks is lost in the noise of small groups, a wave along the ranks is not seen by large ones."""
 POLYNOMIALS = 6
 """Degree of the polynomials in the ranks of a continuous attribute whose means are brought to chance."""
 
@@ -39,14 +42,14 @@ class Groups:
         return cls(tuple(rows for rows in parts if len(rows)))
 
     @classmethod
-    def by_rank(cls, target: Target, rng: torch.Generator) -> Groups:
+    def by_rank(cls, target: Target, rng: torch.Generator, count: int = CONTINUOUS_GROUPS) -> Groups:
         """Neighbouring values together; equal values in random order; the first and last group of random size."""
         noise = torch.rand(len(target.labels), generator=rng, device=rng.device).to(target.labels.device)
         order = torch.argsort(noise)
         order = order[torch.argsort(target.labels[order], stable=True)]
         offset = float(torch.rand((), generator=rng, device=rng.device))
-        width = len(order) / CONTINUOUS_GROUPS
-        cuts = [max(round((number + offset) * width), 1) for number in range(CONTINUOUS_GROUPS)]
+        width = len(order) / count
+        cuts = [max(round((number + offset) * width), 1) for number in range(count)]
         parts = torch.tensor_split(target.rows[order], [cut for cut in cuts if cut < len(order)])
         return cls(tuple(rows for rows in parts if len(rows)))
 

@@ -8,7 +8,7 @@ takes no second fit: with A = (kernels + ridge)^-1 and weights A y, leaving user
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -72,11 +72,11 @@ class Machine:
     """(kernels + ridge)^-1."""
 
     @classmethod
-    def of(cls, rows: Tensor, sharpness: float = SHARPNESS) -> Machine:
-        per_square = sharpness / _typical_square(rows[:TYPICAL])
+    def of(cls, rows: Tensor, sharpness: float = SHARPNESS, ridge: float = RIDGE) -> Machine:
+        per_square = sharpness / typical_square(rows[:TYPICAL])
         kernels = torch.cdist(rows, rows).square_().mul_(-per_square).exp_()
         normal = kernels.clone()
-        normal.diagonal().add_(RIDGE)
+        normal.diagonal().add_(ridge)
         return cls(rows, per_square, kernels, torch.cholesky_inverse(torch.linalg.cholesky(normal)))
 
     def without_each(self, number: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
@@ -96,6 +96,17 @@ class Machine:
         towards -= change.gather(1, own[:, None]) * self._pull_of_change
         return wanted - change, 2 * self.sharpness * towards * inside
 
+    def left_out(self, wanted: Tensor) -> tuple[Tensor, Iterator[Tensor]]:
+        """One function for every column of `wanted`: everybody's values, users x columns, and per column everybody's
+        gradient, users x d, each of the function fitted without that user."""
+        weights = self.inverse @ wanted
+        change = weights / self.inverse.diagonal()[:, None]
+        gradients = (
+            2 * self.sharpness * (self._pull(self.kernels, weight, slice(None)) - own[:, None] * self._pull_of_change)
+            for weight, own in zip(weights.T, change.T, strict=True)
+        )
+        return wanted - change, gradients
+
     @cached_property
     def _pull_of_change(self) -> Tensor:
         return self._pull(self.inverse * self.kernels, self.rows.new_ones(len(self.rows)), slice(None))
@@ -105,7 +116,7 @@ class Machine:
         return kernels @ (weights[:, None] * self.rows) - (kernels @ weights)[:, None] * self.rows[users]
 
 
-def _typical_square(rows: Tensor) -> Tensor:
+def typical_square(rows: Tensor) -> Tensor:
     """Median squared distance between rows. Equal rows do not count: of users with no history there may be many."""
     squares = torch.cdist(rows, rows).square()
     floor = SAME * rows.square().sum(1).mean() + 1e-30

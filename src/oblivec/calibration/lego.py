@@ -2,8 +2,8 @@
 
 The paper minimises vCLUB, which a q that lags behind turns into writing the labels elsewhere. Here users move with
 their group until nothing about the groups stands out from random groups of the same sizes, above or below (`removal`);
-users without a label, and everybody in label-free mode, move by a map that is a function of the embedding alone
-(`flow`).
+users without a label, and everybody in label-free mode, are edited without asking for labels of their own (`unsaying`);
+users who come later move by a map that is a function of the embedding alone (`flow`).
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from oblivec.calibration.checks import check, notes
 from oblivec.calibration.flow import Flow, FlowConfig, fit_flow
 from oblivec.calibration.removal import RemovalConfig, remove
 from oblivec.calibration.shared import shared_rows
+from oblivec.calibration.unsaying import UnsayingConfig, unsay
 from oblivec.datasets.attributes import Attribute
 from oblivec.devices import resolve_device
 from oblivec.information.target import Target
 
 
-class LegoConfig(CalibratorConfig, RemovalConfig, FlowConfig):
+class LegoConfig(CalibratorConfig, RemovalConfig, UnsayingConfig, FlowConfig):
     label_free: bool = False
-    """Whether the edit is a function of the embedding alone. Dearer, but safe where an older matrix is already out:
-    the difference to it then says nothing that it did not say itself."""
+    """Whether nobody's own label decides how that user moves. Dearer, but safe where an older matrix is already out: the
+    difference to it then says nothing that it did not say itself."""
     radius: float | None = Field(None, ge=0)
     """How far a user may be moved, as a share of the length of that user's row. None leaves it to the method."""
     radius_in: Literal["rows", "scores"] = "rows"
@@ -58,29 +59,32 @@ class LegoCalibrator(Calibrator):
                                  "radius": self.config.radius, "radius_in": self.config.radius_in}
         original = U.detach().float().to(place)
         if target.is_constant:
-            flow, _ = fit_flow(original, [], self.config, seed, attribute.name)
+            flow = fit_flow(original, [], self.config, seed, attribute.name)
             return Calibration(attribute.name, self.name, U.detach().clone().float(), flow.tensors(), facts)
-        flow, mapped = fit_flow(original, [target], self.config, seed, attribute.name)
+        flow = fit_flow(original, [target], self.config, seed, attribute.name)
         facts["critics"] = len(flow.steps)
+        missing = len(original) - len(target.rows)
+        unsaid = original
+        if self.config.label_free or missing:
+            unsaid = unsay(original, [target], self.config, seed, attribute.name)
         if self.config.label_free:
-            calibrated = mapped
+            calibrated = unsaid
         else:
-            start = mapped.index_copy(0, target.rows, original[target.rows])
+            start = unsaid.index_copy(0, target.rows, original[target.rows])
             calibrated = remove(start, [target], self.config, seed, attribute.name)
             together = int(shared_rows(start)[target.rows].sum())
             if together:
                 facts["notes"].append(f"{together} users have the same row as many others, as users without a history "
                                       "do: they stay where they are, together")
-            missing = len(original) - len(target.rows)
             if missing:
-                facts["notes"].append(f"{missing} users without a label were moved by the label-free map, which "
-                                      "protects them less against attackers who know some of their labels")
+                facts["notes"].append(f"{missing} users without a label were edited label-free, which protects them "
+                                      "less against attackers who know some of their labels")
         calibrated = within(calibrated, original, items, self.config.radius, self.config.radius_in)
         facts["moved"] = round(float((calibrated - original).norm() / original.norm().clamp_min(1e-30)), 6)
         return Calibration(attribute.name, self.name, calibrated.to(U.device), flow.tensors(), facts)
 
     def transform(self, calibrations: Sequence[Calibration], U_new: Tensor) -> Tensor:
-        """Through the label-free maps of all attributes together."""
+        """Through the maps of all attributes together."""
         if not calibrations:
             return U_new
         flows = [Flow.from_tensors(calibration.tensors, U_new.device) for calibration in calibrations]

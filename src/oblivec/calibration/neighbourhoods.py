@@ -44,8 +44,9 @@ SWEEPS = 3
 """Passes over the attributes that take the groups' mean move out of everybody's."""
 
 
-def neighbourhood_round(X: Tensor, attributes: Sequence[Groups], rng: torch.Generator) -> Tensor:
-    """X after one step for all attributes together; X itself where no share stands out from chance."""
+def neighbourhood_round(X: Tensor, attributes: Sequence[Groups], rng: torch.Generator) -> tuple[Tensor, float]:
+    """X after one step for all attributes together, X itself where no share stands out from chance; and how far the
+    shares of any attribute stood out before it, in standard deviations of chance."""
     codes = [_codes(groups, len(X)) for groups in attributes]
     views = [_Shares(code, rng, X) for code in codes]
     neighbourhoods = _Neighbourhoods.among(X, rng)
@@ -61,7 +62,7 @@ def neighbourhood_round(X: Tensor, attributes: Sequence[Groups], rng: torch.Gene
         for code, groups in zip(codes, attributes, strict=True):
             labelled = code >= 0
             move[labelled] -= group_means(move[labelled], code[labelled], len(groups.members))[code[labelled]]
-    return X + move
+    return X + move, max((view.standing for view in views), default=0.0)
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,7 @@ class _Shares:
     code: Tensor
     rng: torch.Generator
     X: Tensor
+    standing: float = 0.0
 
     def __post_init__(self) -> None:
         labelled = torch.nonzero(self.code >= 0)[:, 0]
@@ -147,6 +149,7 @@ class _Shares:
         drawn = [group_means(null[one >= 0], one[one >= 0], len(sizes)) - expected
                  for null, one in zip(self.by_chance, self.permuted, strict=True)]
         noise = binomial * (torch.stack(drawn) / binomial)[:, large].square().mean((0, 1)).sqrt()  # pooled over groups
+        self.standing = float((excess / noise.clamp_min(1e-12))[large].square().mean().sqrt())
         trusted = excess * (1 - noise / excess.abs().clamp_min(1e-12)).clamp_min(0) * large[:, None]
         gradient = self.gradient[labelled]
         steepness = group_means(gradient @ gradient.mT, code, len(sizes))

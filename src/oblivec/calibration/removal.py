@@ -1,13 +1,13 @@
 """Remove attributes from a matrix together: `lego`'s engine, for one attribute (step 1) and for several (step 2).
 
 Everything here is label-aware: users move with their group. Users without a label for an attribute are not moved for
-it; `flow` has a map for them. Users move along directions the matrix already uses, and each step stops where chance
+it; `unsaying` edits them. Users move along directions the matrix already uses, and each step stops where chance
 begins, so nothing is written where nobody looked before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import torch
@@ -19,7 +19,8 @@ from oblivec.calibration.axes import axes_round
 from oblivec.calibration.cells import even_cells, even_planes
 from oblivec.calibration.clipping import clip_covariances, clip_means, clip_pairs, clip_variances
 from oblivec.calibration.configured import Settings
-from oblivec.calibration.groups import Groups, mean_basis
+from oblivec.calibration.groups import COARSE_OR_FINE, Groups, mean_basis
+from oblivec.calibration.lengths import deal_lengths
 from oblivec.calibration.neighbourhoods import neighbourhood_round
 from oblivec.calibration.shared import shared_rows, without
 from oblivec.calibration.slices import Slices
@@ -48,6 +49,9 @@ STRONG, STRONG_PASSES = 0.05, 3
 """Cells that explain this share of who is in which group are dealt with first, several times: neighbourhoods inside a
 cluster that leans would have to be torn apart to look even."""
 
+FEWEST_ENDINGS, LOUD_NEIGHBOURS = 3, 2.0
+"""Passes over neighbourhoods that are always made, and standard deviations of chance from which on there are more."""
+
 APART = 0.1
 """Smallest eigenvalue of the columns' correlations at which columns are looked at one by one, or two by two. Where they
 hang together more closely, moving one alone would write into the narrow directions between them."""
@@ -64,8 +68,9 @@ class RemovalConfig(Settings):
     """Rounds between two passes of clipping; one more ends the rounds."""
     searches: int = Field(20, ge=0)
     """Searches for the functions and axes that tell most, after the last round; they end before where nothing tells."""
-    endings: int = Field(3, ge=0)
-    """Passes over neighbourhoods and clipping, in turn, after the last round."""
+    endings: int = Field(8, ge=0)
+    """Passes over neighbourhoods and clipping, in turn, after the last round; from the third on they end where no
+    neighbourhood stands out."""
     settlings: int = Field(8, ge=0)
     """Looks by machines after those, to both sides of chance; they end before where nothing stands out."""
     networks: int = Field(20, ge=0)
@@ -109,10 +114,12 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
             if torch.allclose(before, X, atol=1e-5):
                 break
         for number in range(1, config.endings + 1):
-            if number == config.endings:  # what steps that move everybody a little could not do
+            if number == min(FEWEST_ENDINGS, config.endings):  # what steps that move everybody a little could not do
                 X = work.even(X, work.rng)
             X = work.clip(work.part_neighbours(work.deal(X)))
             tick()
+            if number >= FEWEST_ENDINGS and work.neighbours_standing < LOUD_NEIGHBOURS:
+                break
         for _ in range(config.settlings):
             X = work.settle(X)
             if not any(telling.loud for telling in (work.whitened, work.natural)):
@@ -123,7 +130,7 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
             if not work.telling_networks.loud:
                 break
             tick()
-        X = work.clip(X) if config.networks else X
+        X = work.clip(work.deal(X))
     return torch.where(shared[:, None], U, space.decode(X))
 
 
@@ -142,12 +149,22 @@ class _Removal:
         self.natural = Telling(_in_widths(fewer, self.scale), left_out.DOUBT)
         self.telling_networks = Telling(_in_widths(networks.by_networks, self.scale), networks.DOUBT)
         self.slices = {width: [Slices(config.step) for _ in targets] for width in _widths(NARROWEST, space.dimensions)}
+        self.neighbours_standing = 0.0
+        """How far neighbourhoods stood out when they were parted last."""
         self.classes = [Groups.by_class(target) if target.n_classes else None for target in targets]
 
     def groups(self) -> Iterator[tuple[Target, Groups]]:
         """Every attribute with its users in groups: those of its classes, or by rank, drawn anew."""
         for target, classes in zip(self.targets, self.classes, strict=True):
             yield target, classes or Groups.by_rank(target, self.rng)
+
+    def coarse_or_fine(self) -> list[Groups]:
+        """The same, those by rank drawn few or many: for steps that ask whether a group stands out."""
+        return [classes or Groups.by_rank(target, self.rng, self._count())
+                for target, classes in zip(self.targets, self.classes, strict=True)]
+
+    def _count(self) -> int:
+        return COARSE_OR_FINE[int(torch.randint(len(COARSE_OR_FINE), (), generator=self.rng, device=self.rng.device))]
 
     def clip(self, X: Tensor) -> Tensor:
         """Spreads first, from all directions to the leading ones; means have the last word."""
@@ -156,10 +173,7 @@ class _Removal:
                 leading = clip_variances(clip_covariances(X[:, :width], groups, self.rng), groups)
                 X = torch.cat([leading, X[:, width:]], dim=1)
         if self.columns_are_apart:
-            seen = X @ self.columns
-            for _, groups in self.groups():
-                seen = clip_pairs(seen, groups)
-            X = X + (seen - X @ self.columns) @ self.from_columns
+            X = self.in_columns(X, self.clip_columns)
         for _ in range(MEAN_SWEEPS):
             for width in self.widths:
                 for target, groups in self.groups():
@@ -168,13 +182,26 @@ class _Removal:
                     X = torch.cat([leading, X[:, width:]], dim=1)
         return X
 
-    def deal(self, X: Tensor, *, fine_only: bool = False) -> Tensor:
-        """Single directions and single columns, in every detail."""
+    def clip_columns(self, Z: Tensor) -> Tensor:
         for _, groups in self.groups():
-            X = deal_out(X, groups, self.rng, fine_only=fine_only)
-            if self.columns_are_apart:
-                seen = X @ self.columns
-                X = X + (deal_out(seen, groups, self.rng, fine_only=fine_only) - seen) @ self.from_columns
+            Z = clip_pairs(Z, groups)
+        return Z
+
+    def deal(self, X: Tensor, *, fine_only: bool = False) -> Tensor:
+        """Single directions and single columns, in every detail; and lengths, which `fine_only` leaves to later."""
+        for _, groups in self.groups():
+            dealt = partial(deal_out, groups=groups, rng=self.rng, fine_only=fine_only)
+            X = dealt(X)
+            X = self.in_columns(X, dealt) if self.columns_are_apart else X
+            if not fine_only:
+                X = self.deal_lengths(X, partial(deal_lengths, groups=groups, rng=self.rng))
+        return X
+
+    def deal_lengths(self, X: Tensor, dealt: Callable[[Tensor], Tensor]) -> Tensor:
+        """As attackers measure them: in natural widths, in columns, and with directions all alike."""
+        X = self.in_columns(self.in_widths(X, dealt), dealt)
+        for width in sorted({X.shape[1], min(WHITENED_AMONG, X.shape[1])}):
+            X = torch.cat([dealt(X[:, :width]), X[:, width:]], dim=1)
         return X
 
     def slice(self, X: Tensor) -> Tensor:
@@ -191,7 +218,7 @@ class _Removal:
 
         Axes are sought for `everything`, or for the attributes whose functions tell something.
         """
-        attributes = [groups for _, groups in self.groups()]
+        attributes = self.coarse_or_fine()
         X = self.telling.round(X * self.scale, attributes, self.rng) / self.scale
         width = min(AXES_AMONG, X.shape[1])
         for number in range(len(attributes)) if everything else self.telling.loud:
@@ -205,12 +232,12 @@ class _Removal:
         Parting neighbours takes users far along narrow directions: whoever whitens the matrix would read what was
         removed with its sign turned.
         """
-        attributes = [groups for _, groups in self.groups()]
+        attributes = self.coarse_or_fine()
         return self._tell(self.natural, self._tell(self.whitened, X, attributes, WHITENED_AMONG), attributes)
 
     def ask_networks(self, X: Tensor) -> Tensor:
         """Along what networks find among the leading directions."""
-        return self._tell(self.telling_networks, X, [groups for _, groups in self.groups()], NETWORKS_AMONG)
+        return self._tell(self.telling_networks, X, self.coarse_or_fine(), NETWORKS_AMONG)
 
     def _tell(self, telling: Telling, X: Tensor, attributes: Sequence[Groups], width: int | None = None) -> Tensor:
         leading = X[:, :width]
@@ -224,18 +251,32 @@ class _Removal:
         for _, groups in self.groups():
             X = even_cells(X * self.scale, groups, rng, least) / self.scale
             if self.columns_are_apart:
-                seen = X @ self.columns
-                X = X + (even_planes(seen, groups, rng, least) - seen) @ self.from_columns
+                X = self.in_columns(X, partial(even_planes, groups=groups, rng=rng, least=least))
         return X
 
     def part_neighbours(self, X: Tensor) -> Tensor:
         """Once as the matrix is, once as attackers see it who scale its columns."""
-        natural = torch.diag(self.scale), torch.diag(1 / self.scale)
-        for geometry, back in (natural, (self.columns, self.from_columns)):
-            seen = X @ geometry
-            moved = neighbourhood_round(seen, [groups for _, groups in self.groups()], self.rng)
-            X = X + (moved - seen) @ back
-        return X
+        self.neighbours_standing = 0.0
+        return self.in_columns(self.in_widths(X, self.part), self.part)
+
+    def part(self, Z: Tensor) -> Tensor:
+        Z, standing = neighbourhood_round(Z, self.coarse_or_fine(), self.rng)
+        self.neighbours_standing = max(self.neighbours_standing, standing)
+        return Z
+
+    def in_widths(self, X: Tensor, step: Callable[[Tensor], Tensor]) -> Tensor:
+        """A step done on directions as wide as they are."""
+        return _seen_as(X, torch.diag(self.scale), torch.diag(1 / self.scale), step)
+
+    def in_columns(self, X: Tensor, step: Callable[[Tensor], Tensor]) -> Tensor:
+        """A step done on the matrix's own columns."""
+        return _seen_as(X, self.columns, self.from_columns, step)
+
+
+def _seen_as(X: Tensor, geometry: Tensor, back: Tensor, step: Callable[[Tensor], Tensor]) -> Tensor:
+    """X after a step in another geometry; what that does not show stays."""
+    seen = X @ geometry
+    return X + (step(seen) - seen) @ back
 
 
 def _in_widths(look: Look, scale: Tensor) -> Look:

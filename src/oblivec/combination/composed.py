@@ -16,22 +16,20 @@ from pydantic import Field
 from torch import Tensor
 
 from oblivec.calibration.base import Calibration
-from oblivec.calibration.flow import Flow, FlowConfig, fit_flow
 from oblivec.calibration.lego import within
 from oblivec.calibration.removal import RemovalConfig, remove
+from oblivec.calibration.unsaying import UnsayingConfig, unsay
 from oblivec.combination.base import Combiner, CombinerConfig, register
 from oblivec.datasets.attributes import Attribute
 from oblivec.devices import resolve_device
 from oblivec.information.target import Target
 
 
-class ComposedConfig(CombinerConfig, RemovalConfig, FlowConfig):
+class ComposedConfig(CombinerConfig, RemovalConfig, UnsayingConfig):
     rounds: int = Field(10, ge=0)
     """Joint rounds of sliced transport."""
     searches: int = Field(12, ge=0)
     """Joint searches for the functions and axes that tell most, at most."""
-    flow_rounds: int = Field(40, ge=0)
-    """Label-free mode: at most this many critics of every attribute."""
 
 
 @register
@@ -57,31 +55,34 @@ class Composed(Combiner):
         targets = [Target.of(attribute, place) for attribute in attributes]
         label = " and ".join(attribute.name for attribute in attributes)
         if all(calibration.facts.get("label_free") for calibration in calibrations):
-            return fit_flow(original, targets, self.config, seed, label)[1].to(U.device)
+            return unsay(original, targets, self.config, seed, label).to(U.device)
         # Start from the calibration that moved furthest: what is left to do for its attribute is least.
         furthest = max(calibrations, key=lambda one: float((one.calibrated.to(place) - original).norm()))
-        start = _with_unlabelled_moved(furthest, original, calibrations, targets)
+        start = self._with_unlabelled_moved(furthest, original, calibrations, targets, seed)
         release = remove(start, targets, self.config, seed, label)
         bound = furthest.facts
         return within(release, original, items, bound.get("radius"), bound.get("radius_in", "rows")).to(U.device)
 
+    def _with_unlabelled_moved(
+        self, furthest: Calibration, original: Tensor, calibrations: Sequence[Calibration], targets: Sequence[Target],
+        seed: int,
+    ) -> Tensor:
+        """The furthest calibration, users without some label edited label-free for all they have no label for.
 
-def _with_unlabelled_moved(
-    furthest: Calibration, original: Tensor, calibrations: Sequence[Calibration], targets: Sequence[Target]
-) -> Tensor:
-    """The furthest calibration, users without some label moved by the label-free maps of all they have no label for.
-
-    They are not moved for those attributes afterwards.
-    """
-    start = furthest.calibrated.to(original.device)
-    lacking = torch.ones(len(targets), len(original), dtype=torch.bool, device=original.device)
-    for row, target in zip(lacking, targets, strict=True):
-        row[target.rows] = False
-    for pattern in lacking.unique(dim=1).T[:, :, None]:
-        users = (lacking == pattern).all(0)
-        lacked = [one for one, missing in zip(calibrations, pattern, strict=True) if missing]
-        if lacked:
-            flow = Flow.joined([Flow.from_tensors(one.tensors, original.device) for one in lacked])
-            begun = original if any(one is furthest for one in lacked) else start
-            start = start.index_put((users,), flow(begun[users]))
-    return start
+        They are not moved for those attributes afterwards.
+        """
+        start = furthest.calibrated.to(original.device)
+        lacking = torch.ones(len(targets), len(original), dtype=torch.bool, device=original.device)
+        for row, target in zip(lacking, targets, strict=True):
+            row[target.rows] = False
+        for pattern in lacking.unique(dim=1).T:
+            lacked = [number for number, missing in enumerate(pattern.tolist()) if missing]
+            begins = any(calibrations[number] is furthest for number in lacked)
+            if len(lacked) == int(begins):
+                continue  # nothing to do, or done by the calibration itself
+            users = (lacking == pattern[:, None]).all(0)
+            begun = original if begins else start
+            label = " and ".join(calibrations[number].attribute for number in lacked)
+            unsaid = unsay(begun, [targets[number] for number in lacked], self.config, seed, label)
+            start = start.index_put((users,), unsaid[users])
+        return start

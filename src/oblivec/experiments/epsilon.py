@@ -15,7 +15,7 @@ from oblivec.console import show_table
 from oblivec.experiments.cells import Cell
 from oblivec.experiments.drawing import legend_above, line_style, page
 from oblivec.experiments.setup import Setup, release_cell
-from oblivec.experiments.summaries import Found, over_seeds, row, shown, shown_worst
+from oblivec.experiments.summaries import Found, row, shown, shown_worst
 
 RADII = ("0", "0.1", "0.2", "0.3", "0.4", "inf")
 QUICK_RADII = ("0", "0.2", "inf")
@@ -48,17 +48,22 @@ def _cell(setup: Setup, dataset: str, model: str, seed: int, method: str, radius
 
 
 def summarise(found: Found) -> dict[str, Any]:
-    """A curve per data set, model and method, by radius; `original` is its first point."""
-    groups = over_seeds(found, "release")
+    """A curve per data set, model and method, by radius; `original` is its first point.
+
+    All points of a curve are of the same base seeds: base models differ by more than a step along it.
+    """
+    bases: dict[tuple[str, str], dict[str, dict[str, Mapping[str, Any]]]] = {}
+    for name, cell in found.items():
+        _, dataset, model, seed, variant, _ = name.split("/")
+        bases.setdefault((dataset, model), {}).setdefault(seed, {})[variant] = cell
     rows = []
-    for dataset, model in dict.fromkeys(key[:2] for key in groups):
-        own = {key[2]: group for key, group in groups.items() if key[:2] == (dataset, model)}
+    for (dataset, model), by_seed in bases.items():
         for method in METHODS:
-            for radius in RADII:
-                group = own.get(_variant(method, radius))
-                if group:
-                    rows.append({"dataset": dataset, "model": model, "method": method, "radius": radius,
-                                 "unit": UNITS[method]} | row(group))
+            curve = {radius: _variant(method, radius) for radius in RADII}
+            curve = {radius: name for radius, name in curve.items() if any(name in own for own in by_seed.values())}
+            whole = [own for own in by_seed.values() if own.keys() >= set(curve.values())]
+            rows += [{"dataset": dataset, "model": model, "method": method, "radius": radius, "unit": UNITS[method]}
+                     | row([own[name] for own in whole]) for radius, name in curve.items() if whole]
     return {"rows": rows}
 
 

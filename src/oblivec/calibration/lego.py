@@ -28,8 +28,8 @@ from oblivec.information.target import Target
 
 class LegoConfig(CalibratorConfig, RemovalConfig, UnsayingConfig, FlowConfig):
     label_free: bool = False
-    """Whether nobody's own label decides how that user moves. Dearer, but safe where an older matrix is already out: the
-    difference to it then says nothing that it did not say itself."""
+    """Whether nobody's own label decides how that user moves. Dearer, but safe where an older matrix is already out:
+    the difference to it then says nothing that it did not say itself."""
     radius: float | None = Field(None, ge=0)
     """How far a user may be moved, as a share of the length of that user's row. None leaves it to the method."""
     radius_in: Literal["rows", "scores"] = "rows"

@@ -12,8 +12,10 @@ import pytest
 
 from oblivec.errors import BadInput
 from oblivec.experiments import ablation, bound, correlated, efficiency_tables, epsilon, table1
+from oblivec.experiments.kept import code_digest, kept_line
 from oblivec.experiments.registry import EXPERIMENTS
 from oblivec.experiments.results_page import main, read_records, results_page
+from oblivec.experiments.running import Options, setup_for
 from test_experiments_others import release, timed_cell
 
 NAMES = "gender+occupation"
@@ -131,6 +133,22 @@ def test_it_is_written_from_a_folder_of_records(tmp_path: Path) -> None:
     page = tmp_path / "docs" / "RESULTS.md"
     assert main([str(folder), str(page)]) == 0
     assert page.read_text() == results_page(read_records(folder), "../records")
+
+
+def test_cells_of_other_code_are_counted(tmp_path: Path) -> None:
+    """One line by the code as it is, one by other code, one under settings that no cell has any more."""
+    setup = setup_for("ablation", Options())
+    wanted = ["0", "original"], ["0", "lego"]
+    now, old = (cell for cell in ablation.cells(setup) if cell.name.split("/")[3:5] in wanted)
+    lines = [kept_line(now.line(now.name), code_digest(now.sources), {}), kept_line(old.line(old.name), "0" * 16, {}),
+             kept_line(f"{old.name} (000000000000)", code_digest(old.sources), {})]
+    (tmp_path / "ablation-cells.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    one = all_records()["ablation"] | {"datasets": setup.datasets, "models": setup.models, "seeds": [0]}
+    (tmp_path / "ablation.json").write_text(json.dumps(one))
+    found = read_records(tmp_path)
+    assert found["ablation"]["of_other_code"] == {"lego": 2}
+    assert "not measured since: 2 of lego." in results_page(found, "r")
+    assert "not measured since" not in results_page(all_records(), "r")
 
 
 def test_bad_folders_are_refused(tmp_path: Path) -> None:

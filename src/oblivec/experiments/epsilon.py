@@ -106,7 +106,7 @@ def draw(summary: Mapping[str, Any], target: Path) -> None:
                         panel.errorbar(
                             [RADII.index(one["radius"]) for one in curve], [one[key]["mean"] for one in curve],
                             yerr=[one[key]["spread"] or 0.0 for one in curve], label=method, elinewidth=0.7,
-                            **line_style(method),
+                            **line_style(method) | ({} if len(curve) > 2 else {"linestyle": "none"}),
                         )
                     if key == "bacc" and own:
                         panel.axhline(own[0]["chance"], color="0.6", linewidth=0.8, zorder=0)

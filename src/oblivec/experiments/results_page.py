@@ -11,14 +11,17 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from oblivec.errors import BadInput
-from oblivec.experiments.registry import EXPERIMENTS, experiments
+from oblivec.experiments.kept import code_digest
+from oblivec.experiments.registry import EXPERIMENTS, experiment, experiments
 from oblivec.experiments.results_markdown import table
 from oblivec.experiments.results_sections import SECTIONS
+from oblivec.experiments.running import RECORD, Options, setup_for
 from oblivec.files.atomic import write_text
 
 INTRODUCTION = """\
@@ -51,11 +54,25 @@ def read_records(folder: Path) -> dict[str, dict[str, Any]]:
         try:
             if path.exists():
                 found[name] = json.loads(path.read_text(encoding="utf-8"))
+                found[name]["of_other_code"] = _of_other_code(folder, name, found[name])
         except (OSError, ValueError):
             raise BadInput(f"{path}: is not a record; run oblivec reproduce {name} again") from None
     if not found:
         raise BadInput(f"{folder}: holds no record of oblivec reproduce; run one with --out {folder}")
     return found
+
+
+def _of_other_code(folder: Path, name: str, record: Mapping[str, Any]) -> dict[str, int]:
+    """By method, how many of the record's cells were measured by code that did something else than it does now."""
+    path = folder / f"{name}{RECORD}"
+    if not path.exists():
+        return {}
+    options = Options(datasets=record["datasets"], models=record["models"], seeds=len(record["seeds"]))
+    cells = experiment(name).cells(setup_for(name, options))
+    codes = {cell.line(result): code_digest(cell.sources) for cell in cells for result in cell.results}
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    old = [line["audit"].split(" ")[0].split("/") for line in lines if codes.get(line["audit"]) != line["code"]]
+    return dict(Counter(parts[4].partition(":")[0] if len(parts) > 4 else parts[0] for parts in old))
 
 
 def results_page(records: Mapping[str, Mapping[str, Any]], folder: str) -> str:
@@ -97,6 +114,9 @@ def _provenance(name: str, record: Mapping[str, Any], folder: str) -> str:
         f"[cell by cell]({folder}/{name}-cells.jsonl), figure as [SVG]({folder}/{name}.svg) and "
         f"[PDF]({folder}/{name}.pdf). {record['cells']['done']} cells, measured on {machines}.\n"
     )]
+    if old := record.get("of_other_code"):
+        counts = _listed(f"{count} of {method}" for method, count in sorted(old.items()))
+        lines.append(f"**Before the last change of the code** they depend on, and not measured since: {counts}.\n")
     if record["quick"]:
         lines.append("**A quick run, which shows that it runs and no more.**\n")
     if missing:

@@ -153,3 +153,13 @@ def test_users_who_lack_several_labels_are_edited_for_all_of_them_together() -> 
     for values in labels:
         assert told(U, values, lacking) > 0.8
         assert told(release, values, lacking) < 0.6  # 300 users are attacked: three standard errors are 0.09
+
+
+def test_nobody_leaves_the_radius_when_several_are_unsaid_together() -> None:
+    U = noise(600, 8)
+    attributes = [Attribute(name, "categorical", (U[:, column] > 0).long().numpy(), ("x", "y"))
+                  for name, column in (("a", 0), ("b", 1))]
+    method = calibrator("lego", label_free=True, radius=0.1, flow_rounds=0)
+    release = combiner("composed").combine(U, [method.calibrate(U, one) for one in attributes], attributes)
+    assert not torch.equal(release, U)
+    assert bool(((release - U).norm(dim=1) <= 0.1001 * U.norm(dim=1)).all())

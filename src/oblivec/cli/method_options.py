@@ -17,8 +17,8 @@ from oblivec.lego import Lego
 
 Method = Annotated[str, typer.Option("--method", metavar="NAME", help=f"One of {', '.join(PARTNERS)}.")]
 LabelFree = Annotated[
-    bool, typer.Option("--label-free", help="An edit that is a function of the embedding alone, for when an old matrix "
-                                            "is already out: comparing the two then tells nothing new.")
+    bool, typer.Option("--label-free", help="An edit that asks nobody's own label, for when an old matrix is already "
+                                            "out: comparing the two then tells nothing new.")
 ]
 Settings = Annotated[
     list[str] | None,

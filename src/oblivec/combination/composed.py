@@ -54,12 +54,13 @@ class Composed(Combiner):
         original = U.float().to(place)
         targets = [Target.of(attribute, place) for attribute in attributes]
         label = " and ".join(attribute.name for attribute in attributes)
-        if all(calibration.facts.get("label_free") for calibration in calibrations):
-            return unsay(original, targets, self.config, seed, label).to(U.device)
         # Start from the calibration that moved furthest: what is left to do for its attribute is least.
         furthest = max(calibrations, key=lambda one: float((one.calibrated.to(place) - original).norm()))
-        start = self._with_unlabelled_moved(furthest, original, calibrations, targets, seed)
-        release = remove(start, targets, self.config, seed, label)
+        if all(calibration.facts.get("label_free") for calibration in calibrations):
+            release = unsay(original, targets, self.config, seed, label)
+        else:
+            start = self._with_unlabelled_moved(furthest, original, calibrations, targets, seed)
+            release = remove(start, targets, self.config, seed, label)
         bound = furthest.facts
         return within(release, original, items, bound.get("radius"), bound.get("radius_in", "rows")).to(U.device)
 

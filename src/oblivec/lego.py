@@ -44,9 +44,9 @@ class Lego:
     """Removes chosen attributes from a user matrix: calibrates each alone, combines those a requirement names.
 
     `method` and `settings` say how (`combination` holds settings of the second step); `label_free` asks for an edit
-    in which nobody's own label decides how that user moves. `store`, a directory or a `Store`, keeps what was made: as
-    sensitive as the labels. `items` (M x d), where the score is a dot product, tells the method which directions matter.
-    The number of `jobs` changes no result. What this does not give: a proof. Audit the release.
+    in which nobody's own label decides how that user moves. `store`, a directory or a `Store`, keeps what was made:
+    as sensitive as the labels. `items` (M x d), where the score is a dot product, tells the method which directions
+    matter. The number of `jobs` changes no result. What this does not give: a proof. Audit the release.
     """
 
     def __init__(

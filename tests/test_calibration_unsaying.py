@@ -120,6 +120,17 @@ def test_users_whose_labels_nobody_had_cannot_be_told(leak: str) -> None:
     assert float((release - U).norm() / U.norm()) < 0.7
 
 
+def test_a_class_of_one_does_not_hide_the_others() -> None:
+    U = noise(4000, 6)
+    values = (U[:, 0] + 0.4 * noise(4000, 1, 2)[:, 0] > 0).long().numpy()
+    common = np.arange(4000) > 0
+    values[~common] = 2
+    shown, hidden = hidden_half(values)
+    shown[~common] = 2
+    assert told(U, values, hidden & common) > 0.8
+    assert told(unsay(U, [of(shown, 3)], CONFIG, 0, "a"), values, hidden & common) < 0.56
+
+
 def test_equal_rows_stay_equal() -> None:
     """Left out of what is said of it, each of them would be told from the others by the one label that is missing."""
     U = noise(1000, 8)

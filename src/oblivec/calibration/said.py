@@ -57,7 +57,7 @@ def scores(X: Tensor, targets: list[Target], space: Space, rng: torch.Generator)
 
 def _told(X: Tensor, target: Target, scale: Tensor, kind: Kind, rng: torch.Generator) -> Tensor:
     """The scores of one kind of machine, as many as stand out."""
-    wanted = _uncorrelated(_wanted(target), ALIKE)
+    wanted = _wanted(target)
     said = _said((X * scale)[:, :AMONG], target.rows, wanted, _fold(target.labels, rng), kind, rng)
     own = said[target.rows]
     right = own.T @ wanted / len(wanted)
@@ -67,14 +67,12 @@ def _told(X: Tensor, target: Target, scale: Tensor, kind: Kind, rng: torch.Gener
 
 
 def _wanted(target: Target) -> Tensor:
-    """Labelled users x outputs, centred: classes weigh alike however few have them; or the value and its rank."""
+    """Labelled users x outputs, uncorrelated, so that classes weigh alike however few have them: who is of which class;
+    or the value and its rank."""
     if target.n_classes:
-        member = F.one_hot(target.labels, target.n_classes).float()
-        member = member / member.mean(0).clamp_min(1 / len(member)) / target.n_classes
-        return member - member.mean(0)
+        return _uncorrelated(F.one_hot(target.labels, target.n_classes).float(), 1e-3)
     ranks = target.labels.argsort().argsort().float()
-    wanted = torch.stack([target.labels, ranks / ranks.std().clamp_min(1e-12)], dim=1)
-    return wanted - wanted.mean(0)
+    return _uncorrelated(torch.stack([target.labels, ranks / ranks.std().clamp_min(1e-12)], dim=1), 1e-3)
 
 
 def _fold(labels: Tensor, rng: torch.Generator) -> Tensor:

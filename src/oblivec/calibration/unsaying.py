@@ -7,7 +7,7 @@ left out of what is said about it, and everybody goes down the gradient as far a
 where the machines' covariance with the scores is zero.
 
 Nobody's own label is asked, so the difference to the original says no more about a user than the original did, given
-the labels of the others; and users without a label are protected like everybody else. It is an edit of the matrix as it
+the labels of the others. Users without a label are edited like everybody else. It is an edit of the matrix as it
 stands, not a function that could be kept: users who come later are protected less by `flow`, or take part in the next.
 """
 

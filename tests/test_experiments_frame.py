@@ -54,6 +54,19 @@ def test_a_cell_is_redone_when_its_own_code_changes(tmp_path: Path, monkeypatch:
     assert ran == ["a", "b", "b"]
 
 
+def test_what_only_earlier_code_measured_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+    cells = counted(["a", "b"], ran, sources=("one.py",))
+    digests = {("one.py",): "1"}
+    monkeypatch.setattr(cells_module, "code_digest", digests.__getitem__)
+    assert finish_cells(cells, resume=tmp_path / "kept", jobs=1).earlier == {}
+    digests["one.py",] = "2"
+    ended = finish_cells(cells, patterns=["a"], resume=tmp_path / "kept", jobs=1)
+    assert (list(ended.found), ended.missing, ended.found["a"]["figure"]) == (["a"], ["b"], 3)
+    (code, result), = ended.earlier.values()
+    assert (list(ended.earlier), code, result["figure"]) == (["b"], "1", 2)
+
+
 def test_files_of_two_machines_add_up(tmp_path: Path) -> None:
     ran: list[str] = []
     cells, parts = counted(["a", "b"], ran), [tmp_path / "1", tmp_path / "2"]

@@ -282,6 +282,25 @@ def test_it_runs_writes_and_never_measures_twice(
 
 @pytest.mark.usefixtures("small_world")
 @pytest.mark.parametrize("name", OTHERS)
+def test_a_record_keeps_what_earlier_code_measured_until_it_is_measured_again(
+    name: str, out: Path, tmp_path: Path
+) -> None:
+    lines = [json.loads(line) for line in (out / f"{name}-cells.jsonl").read_text().splitlines()]
+    lines[-1]["code"] = "of earlier code"
+    record = tmp_path / f"{name}-cells.jsonl"
+    record.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    (tmp_path / "models").symlink_to(out / "models")
+    assert reproduce(name, tmp_path, "--minutes", "0") == 0
+    told = json.loads((tmp_path / f"{name}.json").read_text())
+    assert told["cells"]["earlier"] == [lines[-1]["audit"].partition(" ")[0]]
+    assert told["cells"]["missing"] == []
+    assert told["result"] == json.loads((out / f"{name}.json").read_text())["result"]
+    codes = [json.loads(line)["code"] for line in record.read_text().splitlines()]
+    assert codes == [line["code"] for line in lines]
+
+
+@pytest.mark.usefixtures("small_world")
+@pytest.mark.parametrize("name", OTHERS)
 def test_a_part_of_the_cells_is_shown_and_drawn(name: str, out: Path, tmp_path: Path) -> None:
     module: ModuleType = experiment(name)
     options = Options(quick=True, device="cpu", models_folder=out / "models", jobs=1)

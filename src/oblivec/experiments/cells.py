@@ -72,6 +72,8 @@ class Finished:
     """Cells that were begun in this run and ended in an error, with what went wrong."""
     exit_code: int = 0
     """What the command should end with: 1, or 2 where only input was at fault."""
+    earlier: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
+    """Of those missing, what other code than the present gave: its digest and the result."""
 
 
 def machines_of(found: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -103,11 +105,12 @@ def finish_cells(
     until = time.time() + enough_seconds
     kept = None
     done: dict[str, dict[str, Any]] = {}
+    codes = {cell.line(name): code_digest(cell.sources) for cell in cells for name in cell.results}
     if resume is not None:
         check_writable(resume)
         resume.parent.mkdir(parents=True, exist_ok=True)
         kept = Kept(resume)
-        done = kept.read({cell.line(name): code_digest(cell.sources) for cell in cells for name in cell.results})
+        done = kept.read(codes)
     to_run = [cell for cell in picked if any(cell.line(name) not in done for name in cell.results)]
     if prepare is not None and to_run and enough_seconds > 0:
         prepare(to_run)
@@ -122,10 +125,12 @@ def finish_cells(
             if name in fresh or cell.line(name) in done:
                 found[name] = fresh[name] if name in fresh else done[cell.line(name)]
     failures = {name: one for name, one in ended.items() if one is not None and one.problem}
-    codes = {one.exit_code for one in failures.values()}
-    missing = [name for cell in cells for name in cell.results if name not in found]
+    ends = {one.exit_code for one in failures.values()}
+    missing = {name: cell.line(name) for cell in cells for name in cell.results if name not in found}
+    earlier = kept.earlier(codes) if kept is not None else {}
     return Finished(
-        found, missing, {name: one.problem for name, one in failures.items()}, min(codes) if codes else 0
+        found, list(missing), {name: one.problem for name, one in failures.items()}, min(ends) if ends else 0,
+        {name: earlier[line] for name, line in missing.items() if line in earlier},
     )
 
 

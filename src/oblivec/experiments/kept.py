@@ -94,6 +94,12 @@ class Kept:
             say(f"{self.path}: {others} lines are broken or of other code and do not count")
         return found
 
+    def earlier(self, codes: Mapping[str, str]) -> dict[str, tuple[str, dict[str, Any]]]:
+        """Of the pieces named in `codes`, those that only other code has made: its digest, and the last result."""
+        rows = [row for row in self._rows() if row[0] in codes]
+        present = {name for name, code, _ in rows if code == codes[name]}
+        return {name: (code, result) for name, code, result in rows if name not in present}
+
     def _rows(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
         """Name, code and result of every line; an empty name for a broken one."""
         try:

@@ -7,7 +7,9 @@ In `out` lie
     NAME-cells.jsonl       the record: the same lines for the cells behind it, without anything about a single user
     NAME.svg, NAME.pdf     the figure
 
-A later run goes on from the cells and from the records: where only a record came along, nothing is measured again.
+A later run goes on from the cells and from the records: where only a record came along, nothing is measured again. What
+the present code has not measured yet is shown as earlier code measured it; the record says of every line by which code,
+and `earlier` in the JSON names these cells.
 """
 
 from __future__ import annotations
@@ -95,18 +97,20 @@ def run_experiment(name: str, out: Path, options: Options) -> Finished:
         enough_seconds=float("inf") if options.minutes is None else 60 * options.minutes,
         prepare=lambda chosen: setup.base.train_missing([cell.base for cell in chosen if cell.base], options.jobs),
     )
-    if finished.found:
-        summary = module.summarise(finished.found)
+    shown = _in_order(cells, finished)
+    if shown:
+        summary = module.summarise(shown)
         write_json(out / f"{name}.json", {
             "experiment": name, "command": options.command(name), "machine": describe_machine(),
-            "machines": machines_of(finished.found),
+            "machines": machines_of(shown),
             "datasets": setup.datasets, "models": setup.models, "seeds": list(range(setup.seeds)),
             "quick": setup.quick, "training": dict(setup.base.settings), "attackers": setup.attackers,
             "attackers_beside": setup.outside, "tuned": _settings_only(setup.tuned),
-            "cells": {"done": len(finished.found), "missing": finished.missing, "failed": finished.failed},
+            "cells": {"done": len(shown), "missing": [name for name in finished.missing if name not in shown],
+                      "earlier": list(finished.earlier), "failed": finished.failed},
             "result": summary,
         })
-        write_text(out / f"{name}{RECORD}", _record(cells, finished.found))
+        write_text(out / f"{name}{RECORD}", _record(cells, shown, finished.earlier))
         for suffix in FIGURES:
             module.draw(summary, out / f"{name}{suffix}")
         module.show(summary)
@@ -123,7 +127,15 @@ def _settings_only(chosen: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _record(cells: Sequence[Cell], found: Mapping[str, Mapping[str, Any]]) -> str:
+def _in_order(cells: Sequence[Cell], finished: Finished) -> dict[str, dict[str, Any]]:
+    """What there is of all cells, by the present code or else by earlier code."""
+    either = {name: result for name, (_, result) in finished.earlier.items()} | finished.found
+    return {name: either[name] for cell in cells for name in cell.results if name in either}
+
+
+def _record(
+    cells: Sequence[Cell], found: Mapping[str, Mapping[str, Any]], earlier: Mapping[str, tuple[str, Any]]
+) -> str:
     """The lines of the finished cells, rounded, and without where every user's test item stood."""
     lines = []
     for cell in cells:
@@ -135,7 +147,8 @@ def _record(cells: Sequence[Cell], found: Mapping[str, Mapping[str, Any]]) -> st
                         kind: {key: value for key, value in row.items() if key != "ranks"}
                         for kind, row in one["utility"].items()
                     }
-                lines.append(kept_line(cell.line(name), code_digest(cell.sources), _rounded(one)))
+                code = earlier[name][0] if name in earlier else code_digest(cell.sources)
+                lines.append(kept_line(cell.line(name), code, _rounded(one)))
     return "".join(f"{line}\n" for line in lines)
 
 

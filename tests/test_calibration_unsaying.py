@@ -19,6 +19,7 @@ from oblivec.calibration.base import calibrator
 from oblivec.calibration.left_out import Machine
 from oblivec.calibration.said import FOLDS, KINDS, Kind, _fold, _said, scores
 from oblivec.calibration.space import Space
+from oblivec.calibration.spreads import without_spreads
 from oblivec.calibration.unsaying import UnsayingConfig, unsay
 from oblivec.combination.base import combiner
 from oblivec.datasets.attributes import Attribute, continuous
@@ -106,7 +107,7 @@ def test_what_tells_nothing_has_no_score_and_moves_nobody() -> None:
     U = noise(2000, 16)
     target = of((numpy_rng(3, "labels").random(2000) < 0.4).astype(np.int64))
     space = Space.of(U)
-    assert scores(space.encode(U), [target], space, torch_rng(0, "a")).shape[1] == 0
+    assert scores(space.encode(U), [target], space, torch_rng(0, "a"), torch.arange(2000)).shape[1] == 0
     assert torch.allclose(unsay(U, [target], CONFIG, 0, "a"), U, atol=1e-4)
 
 
@@ -177,3 +178,49 @@ def test_nobody_leaves_the_radius_when_several_are_unsaid_together() -> None:
     release = combiner("composed").combine(U, [method.calibrate(U, one) for one in attributes], attributes)
     assert not torch.equal(release, U)
     assert bool(((release - U).norm(dim=1) <= 0.1001 * U.norm(dim=1)).all())
+
+
+def test_the_same_again_is_the_same_to_the_bit() -> None:
+    """Where work is done in memory that nobody has cleared, one call in ten or so is not."""
+    U = noise(120, 6)
+    values = (U[:, 0] + 0.5 * noise(120, 1, 6)[:, 0] > 0).long().numpy()
+    first = unsay(U, [of(values)], CONFIG, 0, "a")
+    assert not torch.equal(first, U)
+    assert all(torch.equal(unsay(U, [of(values)], CONFIG, 0, "a"), first) for _ in range(5))
+
+
+def test_scores_are_uncorrelated_over_the_users_asked_for() -> None:
+    U = noise(900, 6)
+    values = (U[:, 0] + 0.5 * U[:, 1] ** 2 > 0.3).long().numpy()
+    users, space = torch.arange(0, 900, 2), Space.of(U)
+    found = scores(space.encode(U), [of(values)], space, torch_rng(0, "a"), users)
+    assert found.shape[0] == 450
+    assert torch.allclose(found.T @ found / 450, torch.eye(found.shape[1]), atol=1e-4)
+    assert torch.allclose(found.mean(0), torch.zeros(found.shape[1]), atol=1e-4)
+
+
+def weighted_spread(X: Tensor, score: Tensor) -> Tensor:
+    """Per column, by how much its variance goes with the score."""
+    return (score[:, None] * (X - X.mean(0)).square()).mean(0)
+
+
+def test_spreads_that_go_with_a_score_are_evened_and_others_stay() -> None:
+    """To what chance gives: the largest of 16 eigenvalues of noise, 2 sqrt(16 / N) and a little more."""
+    X, score = noise(4000, 16), noise(4000, 1, 3)
+    X[:, 5] *= (1 + 0.5 * score[:, 0].clamp(-1.5, 1.5)).sqrt()
+    score = (score - score.mean()) / score.std()
+    evened = without_spreads(X, score, torch_rng(0, "a"))
+    others = [column for column in range(16) if column != 5]
+    largest = 2 * (16 / 4000) ** 0.5
+    assert weighted_spread(X, score[:, 0])[5] > 3 * largest
+    assert weighted_spread(evened, score[:, 0])[5] < 1.6 * largest
+    assert float((evened - X)[:, others].norm() / X.norm()) < 0.03
+
+
+def test_spreads_of_noise_stay() -> None:
+    """Shuffled scores have as large a largest eigenvalue as these: what is beyond it is next to nothing."""
+    moved = []
+    for seed in range(8):
+        X, score = noise(2000, 32, seed), noise(2000, 2, seed + 50)
+        moved.append(float((without_spreads(X, score, torch_rng(seed, "a")) - X).norm() / X.norm()))
+    assert max(moved) < 0.02

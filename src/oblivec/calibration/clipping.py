@@ -34,7 +34,7 @@ def clip_means(X: Tensor, groups: Groups, basis: Tensor, columns: Tensor, rng: t
     attackers see: a direction too narrow to be seen keeps only its share of what chance leaves, and the rest is dealt
     out to directions at random. Left where nobody looks, it would be missing where they do look.
     """
-    rows, root, axes = _whitened(X[groups.rows])
+    rows, root, axes = whitened(X[groups.rows])
     found, values, directions, chance = _dependence(rows, basis, rng)
     signal = values > EDGE * chance[0]
     kept = torch.where(signal, chance, values)
@@ -63,7 +63,7 @@ def _dependence(rows: Tensor, basis: Tensor, rng: torch.Generator) -> tuple[Tens
     return found, values, directions, torch.linalg.svdvals(by_chance).square().mean(0).sqrt()
 
 
-def _whitened(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def whitened(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Rows without their mean, every direction with unit variance; and the way back: times root, times axes.T."""
     rows = rows - rows.mean(0)
     variance, axes = torch.linalg.eigh(rows.T @ rows / max(len(rows), 1))
@@ -108,7 +108,7 @@ def clip_covariances(X: Tensor, groups: Groups, rng: torch.Generator) -> Tensor:
     rows = X[groups.rows]
     means = group_means(rows, groups.number, len(groups.members))
     residuals = rows - means[groups.number]
-    residuals, root, axes = _whitened(residuals)
+    residuals, root, axes = whitened(residuals)
     fourth = residuals.square().sum(1).square().mean()
     shuffled = residuals[torch.randperm(len(rows), generator=rng, device=rng.device).to(X.device)]
     start = 0

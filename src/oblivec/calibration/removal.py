@@ -22,6 +22,7 @@ from oblivec.calibration.configured import Settings
 from oblivec.calibration.groups import COARSE_OR_FINE, Groups, mean_basis
 from oblivec.calibration.lengths import deal_lengths
 from oblivec.calibration.neighbourhoods import neighbourhood_round
+from oblivec.calibration.planes import deal_planes
 from oblivec.calibration.shared import shared_rows, without
 from oblivec.calibration.slices import Slices
 from oblivec.calibration.space import Space
@@ -188,12 +189,12 @@ class _Removal:
         return Z
 
     def deal(self, X: Tensor, *, fine_only: bool = False) -> Tensor:
-        """Single directions and single columns, in every detail; and lengths, which `fine_only` leaves to later."""
+        """Single directions and single columns, in every detail; and planes and lengths, which `fine_only` leaves to
+        later."""
         for _, groups in self.groups():
-            dealt = partial(deal_out, groups=groups, rng=self.rng, fine_only=fine_only)
-            X = dealt(X)
-            X = self.in_columns(X, dealt) if self.columns_are_apart else X
+            X = self.in_both(X, partial(deal_out, groups=groups, rng=self.rng, fine_only=fine_only))
             if not fine_only:
+                X = self.in_both(X, partial(deal_planes, groups=groups, rng=self.rng))
                 X = self.deal_lengths(X, partial(deal_lengths, groups=groups, rng=self.rng))
         return X
 
@@ -263,6 +264,11 @@ class _Removal:
         Z, standing = neighbourhood_round(Z, self.coarse_or_fine(), self.rng)
         self.neighbours_standing = max(self.neighbours_standing, standing)
         return Z
+
+    def in_both(self, X: Tensor, step: Callable[[Tensor], Tensor]) -> Tensor:
+        """A step done on coordinates, then on the matrix's own columns where these are apart."""
+        X = step(X)
+        return self.in_columns(X, step) if self.columns_are_apart else X
 
     def in_widths(self, X: Tensor, step: Callable[[Tensor], Tensor]) -> Tensor:
         """A step done on directions as wide as they are."""

@@ -49,10 +49,11 @@ KINDS = Kind(natural=0.0, gaussians=0.0, ridge=0.1), Kind(natural=0.5, gaussians
 """Two, because each is wrong in its own way about the few labels it has, and what one leaves the other takes."""
 
 
-def scores(X: Tensor, targets: list[Target], space: Space, rng: torch.Generator) -> Tensor:
-    """Users x k, centred, uncorrelated, of unit variance: all that tells an attribute better than chance does."""
+def scores(X: Tensor, targets: list[Target], space: Space, rng: torch.Generator, users: Tensor) -> Tensor:
+    """These users x k: all that tells an attribute better than chance does. Over these users the scores are centred,
+    uncorrelated and of unit variance."""
     told = [_told(X, target, space.scales(kind.natural), kind, rng) for target in targets for kind in KINDS]
-    return _uncorrelated(torch.cat(told, dim=1), ALIKE)
+    return _uncorrelated(torch.cat(told, dim=1)[users], ALIKE)
 
 
 def _told(X: Tensor, target: Target, scale: Tensor, kind: Kind, rng: torch.Generator) -> Tensor:

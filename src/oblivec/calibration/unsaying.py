@@ -4,7 +4,8 @@ What others' labels let one say of a user (`said`) is all that an attacker can l
 labels known here go. These scores are taken once, from the original, and carried along: rows may move until nothing in
 them predicts the scores any more. What is linear goes at once. Then machines regress the scores on the rows, every user
 left out of what is said about it, and everybody goes down the gradient as far as its own score says: to first order,
-where the machines' covariance with the scores is zero.
+where the machines' covariance with the scores is zero. In between, spreads that go with a score are evened (`spreads`):
+machines that weigh all directions together hardly see what two of them hold.
 
 Nobody's own label is asked, so the difference to the original says no more about a user than the original did, given
 the labels of the others. Users without a label are edited like everybody else. It is an edit of the matrix as it
@@ -24,12 +25,15 @@ from oblivec.calibration.left_out import SHARP, SHARPNESS, TOGETHER, Machine
 from oblivec.calibration.said import AMONG, scores
 from oblivec.calibration.shared import shared_rows, without
 from oblivec.calibration.space import Space
+from oblivec.calibration.spreads import without_spreads
 from oblivec.console import progress
 from oblivec.information.target import Target
 from oblivec.randomness import torch_rng
 
 LOOKS = (0.0, AMONG, SHARP, 0.1), (1.0, None, SHARPNESS, 0.03)
 """In turn: the leading directions all alike, and every one as wide as it is; the machines' sharpness and ridge."""
+ROUNDS_PER_SPREAD = 4
+"""Rounds from one evening of spreads to the next; the first round is followed by one."""
 LONGEST = 0.3
 """How far a user may go in a round, as a share of a typical user's distance from the mean."""
 
@@ -51,19 +55,21 @@ def unsay(U: Tensor, targets: Sequence[Target], config: UnsayingConfig, seed: in
     rng = torch_rng(seed, "unsaying", label, device=U.device)
     moving = torch.nonzero(~shared)[:, 0]
     X = space.encode(U)
-    said = scores(X, known, space, rng)[moving]
+    said = scores(X, known, space, rng, moving)
     X[moving] = _without_linear(X[moving], said)
     with progress(f"Unsaying {label}", config.unsayings) as tick:
         for number in range(config.unsayings if said.shape[1] else 0):
-            X[moving] = _without_linear(_round(X[moving], said, space, LOOKS[number % len(LOOKS)], rng), said)
+            rows = _without_linear(_round(X[moving], said, space, LOOKS[number % len(LOOKS)], rng), said)
+            if number % ROUNDS_PER_SPREAD == 0:
+                rows = _without_linear(without_spreads(rows, said, rng), said)
+            X[moving] = rows
             tick()
     return torch.where(shared[:, None], U, space.decode(X))
 
 
 def _without_linear(X: Tensor, said: Tensor) -> Tensor:
-    """X without what is linear in the scores."""
-    centred = said - said.mean(0)
-    return X - centred @ torch.linalg.lstsq(centred, X - X.mean(0)).solution if said.shape[1] else X
+    """X without what is linear in the scores, which are centred, uncorrelated and of unit variance."""
+    return X - said @ (said.T @ X) / len(X)
 
 
 def _round(

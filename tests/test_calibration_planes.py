@@ -59,6 +59,17 @@ def test_noise_stays_where_it_is() -> None:
         assert deal_planes(X, groups_of(coins(1500, 3, seed)), torch_rng(seed, "deal")) is X
 
 
+def test_equal_values_are_no_sign_of_a_group() -> None:
+    X, labels = noise(N, 6), coins(N)
+    X[:, 1], X[:, 4] = X[:, 1].round(), 0.0
+    assert deal_planes(X, groups_of(labels), torch_rng(0, "deal")) is X
+
+
+def test_one_group_is_not_told_from_anybody() -> None:
+    X = noise(N, 6)
+    assert deal_planes(X, groups_of(torch.zeros(N, dtype=torch.long)), torch_rng(0, "deal")) is X
+
+
 @pytest.mark.parametrize("kind", ["means", "spreads", "covariances"])
 def test_what_is_smooth_is_left_to_clipping(kind: str) -> None:
     X, labels = noise(N, 6), coins(N)

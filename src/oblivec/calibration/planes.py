@@ -51,9 +51,10 @@ def plane_standing(Z: Tensor, groups: Groups) -> Tensor:
     deviations of chance. The product of the ranks themselves does not count: that is a covariance, and `clipping`'s
     business."""
     every = -(-len(groups.rows) // SEEN)
-    rows, number = groups.rows[::every], groups.number[::every]
+    rows, order = groups.rows[::every].sort()  # not group after group: equal values are ranked as they come
+    number = groups.number[::every][order]
     n, d, orders = len(rows), Z.shape[1], BINS - 1
-    if n < FEWEST * BINS**2:
+    if n < FEWEST * BINS**2 or len(groups.members) < 2:
         return Z.new_zeros(d, d)
     seen = _polynomials(Z[rows])
     means = group_means(seen, number, len(groups.members))

@@ -109,7 +109,8 @@ def test_slices_do_not_write_into_narrow_directions() -> None:
 @pytest.mark.parametrize(("natural", "writes"), [(1.0, True), (DEFAULTS.natural, False)])
 def test_a_removal_rotates_as_it_is_told(natural: float, writes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same, of the slices of a whole removal, where the wave itself is left alone."""
-    monkeypatch.setattr("oblivec.calibration.removal.deal_out", lambda Z, *_, **__: Z)
+    for step in ("deal_out", "deal_planes"):
+        monkeypatch.setattr(f"oblivec.calibration.removal.{step}", lambda Z, *_, **__: Z)
     X = noise(N, 20) * 0.7 ** torch.arange(20)
     chance = torch.sigmoid(3 * torch.sin(3 * X[:, 0]) + 2 * torch.sin(3 * X[:, 1]))
     labels = (torch.rand(N, generator=torch_rng(0, "wave")) < chance).long()

@@ -101,8 +101,8 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
                 X = work.clip(X)
             tick()
         since_clipping = 0
-        for _ in range(config.searches):
-            X = work.deal(X) if since_clipping == 0 else X
+        for number in range(config.searches):
+            X = work.deal(X, planes=number == 0) if since_clipping == 0 else X
             X, since_clipping = work.search(X, everything=since_clipping == 0), since_clipping + 1
             if work.is_quiet and since_clipping == 1:
                 break
@@ -131,7 +131,7 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
             if not work.telling_networks.loud:
                 break
             tick()
-        X = work.clip(work.deal(X))
+        X = work.clip(work.deal(X, planes=True))
     return torch.where(shared[:, None], U, space.decode(X))
 
 
@@ -188,13 +188,14 @@ class _Removal:
             Z = clip_pairs(Z, groups)
         return Z
 
-    def deal(self, X: Tensor, *, fine_only: bool = False) -> Tensor:
-        """Single directions and single columns, in every detail; and planes and lengths, which `fine_only` leaves to
-        later."""
+    def deal(self, X: Tensor, *, fine_only: bool = False, planes: bool = False) -> Tensor:
+        """Single directions and single columns, in every detail; where asked for, `planes` of two of them, which take
+        longest to look at; and lengths, which `fine_only` leaves to later."""
         for _, groups in self.groups():
             X = self.in_both(X, partial(deal_out, groups=groups, rng=self.rng, fine_only=fine_only))
-            if not fine_only:
+            if planes:
                 X = self.in_both(X, partial(deal_planes, groups=groups, rng=self.rng))
+            if not fine_only:
                 X = self.deal_lengths(X, partial(deal_lengths, groups=groups, rng=self.rng))
         return X
 

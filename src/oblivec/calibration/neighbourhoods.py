@@ -2,15 +2,17 @@
 
 Means, covariances and random axes say nothing about which users lie side by side. Here every user counts its own group
 among its nearest users, and moves a little along the gradient of a smooth stand-in for that share, in which a Gaussian
-as wide as the neighbourhood weighs them: by the step that, to first order, takes the group's mean share to what chance
-gives. Both sides of a pair move, so each goes half of the way. The groups' means stay where they are; `clipping` has
-put them at chance.
+as wide as the neighbourhood weighs them: by the step that, to first order, takes the group's mean share to what
+everybody sees of the group. Both sides of a pair move, so each goes half of the way. The groups' means stay where they
+are; `clipping` has put them at chance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -37,16 +39,39 @@ REFERENCES = 8192
 """Users among whom neighbours are sought, drawn anew in every round: all of them up to here, so work is linear in N."""
 CHUNK = 256
 """Users at a time: their distances to all references stay in a processor's cache."""
-NULL_DRAWS = 4
+NULL_DRAWS, FEWEST_DRAWN = 4, 8
+"""Draws of the groups by chance at least, and more of few groups, until so many groups were drawn that are free."""
 FEWEST = 8
 """Users a group needs before it moves."""
 SWEEPS = 3
 """Passes over the attributes that take the groups' mean move out of everybody's."""
 
 
-def neighbourhood_round(X: Tensor, attributes: Sequence[Groups], rng: torch.Generator) -> tuple[Tensor, float]:
+@dataclass
+class Memory:
+    """Of the rounds so far in one geometry, by attribute: what stood out in the last one, and how long steps are.
+
+    Where users of a group lie close together they see each other leave, and go further than a Newton step thinks: where
+    a surplus has become a deficit, or the other way round, the steps that follow are half as long.
+    """
+
+    before: dict[int, Tensor] = field(default_factory=dict)
+    length: dict[int, float] = field(default_factory=dict)
+
+    def length_of(self, number: int, standing: Tensor) -> float:
+        before = self.before.get(number)
+        turned = before is not None and before.shape == standing.shape and bool((before * standing).sum() < 0)
+        self.before[number] = standing
+        self.length[number] = self.length.get(number, 1.0) * (0.5 if turned else 1.0)
+        return self.length[number]
+
+
+def neighbourhood_round(
+    X: Tensor, attributes: Sequence[Groups], rng: torch.Generator, memory: Memory | None = None
+) -> tuple[Tensor, float]:
     """X after one step for all attributes together, X itself where no share stands out from chance; and how far the
-    shares of any attribute stood out before it, in standard deviations of chance."""
+    shares of any attribute stood out before it, in standard deviations of chance. `memory` is for the rounds after."""
+    memory = memory or Memory()
     codes = [_codes(groups, len(X)) for groups in attributes]
     views = [_Shares(code, rng, X) for code in codes]
     neighbourhoods = _Neighbourhoods.among(X, rng)
@@ -57,7 +82,7 @@ def neighbourhood_round(X: Tensor, attributes: Sequence[Groups], rng: torch.Gene
             view.look(rows, *found)
 
     in_threads(look, torch.arange(len(X), device=X.device).split(CHUNK))
-    move = torch.stack([view.move() for view in views]).sum(0)
+    move = torch.stack([view.move(partial(memory.length_of, number)) for number, view in enumerate(views)]).sum(0)
     for _ in range(SWEEPS):
         for code, groups in zip(codes, attributes, strict=True):
             labelled = code >= 0
@@ -98,7 +123,12 @@ class _Neighbourhoods:
 
 @dataclass
 class _Shares:
-    """One attribute: every user's share of its own group among its nearest, how it changes, and what chance gives."""
+    """One attribute: every user's share of its own group among its nearest, how it changes, and what chance gives.
+
+    Some users are near to many others. Whose group they are in decides how often that group is seen, by its members
+    and by everybody else, which tells nobody apart and by chance differs a great deal more than what does. So a group's
+    share among its members' nearest is compared with its share among everybody's.
+    """
 
     code: Tensor
     rng: torch.Generator
@@ -106,16 +136,18 @@ class _Shares:
     standing: float = 0.0
 
     def __post_init__(self) -> None:
-        labelled = torch.nonzero(self.code >= 0)[:, 0]
-        self.permuted = []
-        for _ in range(NULL_DRAWS):
+        labelled, self.groups = torch.nonzero(self.code >= 0)[:, 0], int(self.code.max()) + 1
+        self.codes = [self.code]
+        """The groups as they are, then drawn by chance."""
+        for _ in range(max(NULL_DRAWS, math.ceil(FEWEST_DRAWN / max(self.groups - 1, 1)))):
             order = torch.randperm(len(labelled), generator=self.rng, device=self.rng.device).to(self.code.device)
-            self.permuted.append(self.code.index_copy(0, labelled, self.code[labelled[order]]))
-        users, dimensions = self.X.shape
-        self.share = self.X.new_zeros(users, len(SHARPNESS))
+            self.codes.append(self.code.index_copy(0, labelled, self.code[labelled[order]]))
+        (users, dimensions), draws, scales = self.X.shape, len(self.codes), len(SHARPNESS)
+        self.own = self.X.new_zeros(draws, users, scales)
+        self.anybody = self.X.new_zeros(math.ceil(users / CHUNK), draws, self.groups, scales)
+        """Chunks x draws x groups x scales: a group's share among the nearest of each labelled user, summed."""
         self.width = self.X.new_zeros(users)
-        self.by_chance = self.X.new_zeros(NULL_DRAWS, users, len(SHARPNESS))
-        self.gradient = self.X.new_zeros(users, len(SHARPNESS), dimensions)
+        self.gradient = self.X.new_zeros(users, scales, dimensions)
 
     def look(self, rows: Tensor, nearest: Tensor, width: Tensor, weight: Tensor, places: Tensor) -> None:
         self.width[rows] = width
@@ -126,30 +158,31 @@ class _Shares:
         weight = _normalised(weight * labelled)
         smooth = torch.bmm(weight, same[..., None])
         both = (counted + weight) / 2
-        self.share[rows] = torch.bmm(both, same[..., None])[..., 0]
-        for draw, code in enumerate(self.permuted):
-            alike = (code[nearest] == code[rows, None]).float()
-            self.by_chance[draw, rows] = torch.bmm(both, alike[..., None])[..., 0]
+        chunk, asked = int(rows[0]) // CHUNK, both * (self.code[rows] >= 0)[:, None, None]
+        for draw, code in enumerate(self.codes):
+            alike = same if draw == 0 else (code[nearest] == code[rows, None]).float()
+            self.own[draw, rows] = torch.bmm(both, alike[..., None])[..., 0]
+            # Those in no group weigh nothing, so it does not matter to which they are added.
+            self.anybody[chunk, draw].index_add_(0, code[nearest].clamp_min(0).flatten(), asked.mT.flatten(0, 1))
         steepest = 2 * self.X.new_tensor(SHARPNESS)[:, None] / width[:, None, None]
         # The gradient of a weight's logarithm is this times the way to the user, less its mean; these weights sum to
         # zero, so places do as well as ways.
         self.gradient[rows] = steepest * torch.bmm(weight * (same[:, None] - smooth), places)
 
-    def move(self) -> Tensor:
+    def move(self, length_of: Callable[[Tensor], float]) -> Tensor:
         """Against the gradients: a Newton step to the expected shares, for what of the excess is more than noise."""
         labelled = self.code >= 0
         code = self.code[labelled]
         sizes = torch.bincount(code).float()[:, None]
-        expected = (sizes - 1) / max(len(code) - 1, 1)
-        excess = group_means(self.share[labelled], code, len(sizes)) - expected
-        binomial = (expected * (1 - expected) / sizes).sqrt().clamp_min(1e-12)
         large = sizes[:, 0] >= FEWEST
         if not large.any():
             return torch.zeros_like(self.X)
-        drawn = [group_means(null[one >= 0], one[one >= 0], len(sizes)) - expected
-                 for null, one in zip(self.by_chance, self.permuted, strict=True)]
-        noise = binomial * (torch.stack(drawn) / binomial)[:, large].square().mean((0, 1)).sqrt()  # pooled over groups
-        self.standing = float((excess / noise.clamp_min(1e-12))[large].square().mean().sqrt())
+        excess, *by_chance = self._excesses(labelled, sizes)
+        share = sizes / len(code)
+        binomial = (share * (1 - share).square() / sizes).sqrt().clamp_min(1e-12)
+        noise = binomial * (torch.stack(by_chance) / binomial)[:, large].square().mean((0, 1)).sqrt()  # over all groups
+        standing = (excess / noise.clamp_min(1e-12)) * large[:, None]
+        self.standing = float(standing[large].square().mean().sqrt())
         trusted = excess * (1 - noise / excess.abs().clamp_min(1e-12)).clamp_min(0) * large[:, None]
         gradient = self.gradient[labelled]
         steepness = group_means(gradient @ gradient.mT, code, len(sizes))
@@ -160,8 +193,18 @@ class _Shares:
         move = -0.5 * torch.bmm(step[code][:, None], gradient)[:, 0]
         length = group_means(move.square().sum(1, keepdim=True), code, len(sizes)).sqrt()
         allowed = LONGEST * group_means(self.width[labelled, None], code, len(sizes)).sqrt()
-        move = move * (allowed / length.clamp_min(1e-30)).clamp(max=1)[code]
+        move = length_of(standing) * move * (allowed / length.clamp_min(1e-30)).clamp(max=1)[code]
         return torch.zeros_like(self.X).index_put((labelled,), move)
+
+    def _excesses(self, labelled: Tensor, sizes: Tensor) -> list[Tensor]:
+        """Groups x scales, of the groups as they are and of each draw: how much more often a group is seen by its
+        members than by anybody, but for that nobody sees themselves."""
+        count = float(sizes.sum())
+        itself = sizes / count - (sizes - 1) / max(count - 1, 1)
+        return [
+            group_means(own[labelled], code[labelled], len(sizes)) - anybody / count + itself
+            for own, code, anybody in zip(self.own, self.codes, self.anybody.sum(0), strict=True)
+        ]
 
 
 def _normalised(weight: Tensor) -> Tensor:

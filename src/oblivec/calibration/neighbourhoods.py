@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from oblivec.calibration.dense import smallest
@@ -75,6 +76,8 @@ def neighbourhood_round(
     codes = [_codes(groups, len(X)) for groups in attributes]
     views = [_Shares(code, rng, X) for code in codes]
     neighbourhoods = _Neighbourhoods.among(X, rng)
+    for view in views:
+        view.seek_among(neighbourhoods.references)
 
     def look(rows: Tensor) -> None:
         found = neighbourhoods.of(rows)
@@ -108,7 +111,7 @@ class _Neighbourhoods:
         return cls(X, references, itself, X[references].square().sum(1))
 
     def of(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """These users' nearest users, how wide a neighbourhood is, and the weights and places of those users."""
+        """Which references are these users' nearest, how wide a neighbourhood is, their weights and their places."""
         here, there = self.X[rows], self.X[self.references]
         count = min(NEAREST, len(there) - 1)
         beyond = here.new_empty(len(rows), len(there) + 1)  # squared distances less the user's own squared length
@@ -118,7 +121,7 @@ class _Neighbourhoods:
         near = (near + here.square().sum(1, keepdim=True)).clamp_min(0)
         width = near[:, min(WIDTH_AT, count - 1), None].clamp_min(1e-12)
         weight = torch.softmax(-here.new_tensor(SHARPNESS)[:, None] * (near / width)[:, None], dim=2)
-        return self.references[index], width[:, 0], weight, there[index]
+        return index, width[:, 0], weight, there[index]
 
 
 @dataclass
@@ -144,13 +147,20 @@ class _Shares:
             self.codes.append(self.code.index_copy(0, labelled, self.code[labelled[order]]))
         (users, dimensions), draws, scales = self.X.shape, len(self.codes), len(SHARPNESS)
         self.own = self.X.new_zeros(draws, users, scales)
-        self.anybody = self.X.new_zeros(math.ceil(users / CHUNK), draws, self.groups, scales)
-        """Chunks x draws x groups x scales: a group's share among the nearest of each labelled user, summed."""
+        self.anybody = self.X.new_zeros(math.ceil(users / CHUNK), scales, draws * self.groups)
+        """Chunks x scales x (draws x groups): a group's share among the nearest of each labelled user, summed."""
         self.width = self.X.new_zeros(users)
         self.gradient = self.X.new_zeros(users, scales, dimensions)
 
-    def look(self, rows: Tensor, nearest: Tensor, width: Tensor, weight: Tensor, places: Tensor) -> None:
+    def seek_among(self, references: Tensor) -> None:
+        self.references = references
+        members = [F.one_hot(code[references] + 1, self.groups + 1)[:, 1:] for code in self.codes]
+        self.members = torch.stack(members, dim=1).flatten(1).float()
+        """References x (draws x groups): who is in which."""
+
+    def look(self, rows: Tensor, index: Tensor, width: Tensor, weight: Tensor, places: Tensor) -> None:
         self.width[rows] = width
+        nearest = self.references[index]
         labelled = (self.code[nearest] >= 0)[:, None]
         same = (self.code[nearest] == self.code[rows, None]).float()
         rank = torch.arange(nearest.shape[1], device=rows.device)
@@ -158,12 +168,13 @@ class _Shares:
         weight = _normalised(weight * labelled)
         smooth = torch.bmm(weight, same[..., None])
         both = (counted + weight) / 2
-        chunk, asked = int(rows[0]) // CHUNK, both * (self.code[rows] >= 0)[:, None, None]
         for draw, code in enumerate(self.codes):
             alike = same if draw == 0 else (code[nearest] == code[rows, None]).float()
             self.own[draw, rows] = torch.bmm(both, alike[..., None])[..., 0]
-            # Those in no group weigh nothing, so it does not matter to which they are added.
-            self.anybody[chunk, draw].index_add_(0, code[nearest].clamp_min(0).flatten(), asked.mT.flatten(0, 1))
+        asked = both * (self.code[rows] >= 0)[:, None, None]
+        weighed = asked.new_zeros(len(SHARPNESS), len(self.references))
+        weighed.scatter_add_(1, index.flatten().expand(len(SHARPNESS), -1), asked.transpose(0, 1).flatten(1))
+        self.anybody[int(rows[0]) // CHUNK] = weighed @ self.members
         steepest = 2 * self.X.new_tensor(SHARPNESS)[:, None] / width[:, None, None]
         # The gradient of a weight's logarithm is this times the way to the user, less its mean; these weights sum to
         # zero, so places do as well as ways.
@@ -201,9 +212,10 @@ class _Shares:
         members than by anybody, but for that nobody sees themselves."""
         count = float(sizes.sum())
         itself = sizes / count - (sizes - 1) / max(count - 1, 1)
+        anybody = self.anybody.sum(0).T.view(len(self.codes), len(sizes), -1) / count
         return [
-            group_means(own[labelled], code[labelled], len(sizes)) - anybody / count + itself
-            for own, code, anybody in zip(self.own, self.codes, self.anybody.sum(0), strict=True)
+            group_means(own[labelled], code[labelled], len(sizes)) - seen + itself
+            for own, code, seen in zip(self.own, self.codes, anybody, strict=True)
         ]
 
 

@@ -30,7 +30,7 @@ from oblivec.calibration.axes import axes_round
 from oblivec.calibration.cells import even_cells, even_planes
 from oblivec.calibration.clipping import clip_covariances, clip_means, clip_pairs, clip_variances
 from oblivec.calibration.groups import mean_basis
-from oblivec.calibration.neighbourhoods import Memory, neighbourhood_round
+from oblivec.calibration.neighbourhoods import neighbourhood_round
 from oblivec.calibration.removal import LOUD_NEIGHBOURS, RemovalConfig, remove
 from oblivec.calibration.space import Space
 from oblivec.calibration.telling import Telling
@@ -76,35 +76,6 @@ def test_a_round_says_how_far_neighbourhoods_stood_out() -> None:
     loud, quiet = (neighbourhood_round(X, [groups_of(one)], torch_rng(0, "round"))[1] for one in (labels, mixed))
     assert quiet < 2.5
     assert loud > LOUD_NEIGHBOURS
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_a_few_users_near_to_everybody_do_not_hide_neighbourhoods(seed: int) -> None:
-    """Sixty weak clusters, each leaning to a group; short rows are everybody's neighbours. Whose group those are in
-    moves a group's share, by chance, further than the leaning does: against chance alone it stood out by 0.4 to 1.6."""
-    centres, favoured = noise(60, 32, seed), coins(60, 2, seed)
-    cluster = coins(3000, 60, seed + 100)
-    lengths = torch.exp(0.35 * noise(3000, 1, seed + 200))
-    X = (0.35 * centres[cluster] + noise(3000, 32, seed + 300)) * lengths
-    labels = torch.where(noise(3000, 1, seed + 400)[:, 0] < 0.84, favoured[cluster], coins(3000, 2, seed + 500))
-    mixed = labels[torch.randperm(len(labels), generator=torch_rng(seed, "mixed"))]
-    loud, quiet = (neighbourhood_round(X, [groups_of(one)], torch_rng(seed, "round"))[1] for one in (labels, mixed))
-    assert loud > 4
-    assert quiet < 3.4  # one in a hundred of Student's t with eight degrees of freedom
-
-
-def test_steps_are_half_as_long_once_a_surplus_has_become_a_deficit() -> None:
-    memory, surplus = Memory(), torch.tensor([[3.0, 2.0], [3.0, 2.0]])
-    seen = surplus, surplus, -surplus, -surplus, surplus
-    assert [memory.length_of(0, one) for one in seen] == [1, 1, 0.5, 0.5, 0.25]
-    assert memory.length_of(1, -surplus) == 1  # another attribute
-    assert memory.length_of(0, -surplus[:1]) == 0.25  # other groups: nothing is known of them
-    X, labels = tuned_to_neighbours()
-    full, halved = (
-        neighbourhood_round(X, [groups_of(labels)], torch_rng(0, "round"), Memory(length={0: length}))[0] - X
-        for length in (1.0, 0.5)
-    )
-    assert torch.allclose(halved, full / 2, atol=1e-5)
 
 
 def test_groups_keep_their_means_while_neighbours_part() -> None:

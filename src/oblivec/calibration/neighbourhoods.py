@@ -2,20 +2,17 @@
 
 Means, covariances and random axes say nothing about which users lie side by side. Here every user counts its own group
 among its nearest users, and moves a little along the gradient of a smooth stand-in for that share, in which a Gaussian
-as wide as the neighbourhood weighs them: by the step that, to first order, takes the group's mean share to what
-everybody sees of the group. Both sides of a pair move, so each goes half of the way. The groups' means stay where they
-are; `clipping` has put them at chance.
+as wide as the neighbourhood weighs them: by the step that, to first order, takes the group's mean share to what chance
+gives. Both sides of a pair move, so each goes half of the way. The groups' means stay where they are; `clipping` has
+put them at chance.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from oblivec.calibration.dense import smallest
@@ -40,44 +37,19 @@ REFERENCES = 8192
 """Users among whom neighbours are sought, drawn anew in every round: all of them up to here, so work is linear in N."""
 CHUNK = 256
 """Users at a time: their distances to all references stay in a processor's cache."""
-NULL_DRAWS, FEWEST_DRAWN = 4, 8
-"""Draws of the groups by chance at least, and more of few groups, until so many groups were drawn that are free."""
+NULL_DRAWS = 4
 FEWEST = 8
 """Users a group needs before it moves."""
 SWEEPS = 3
 """Passes over the attributes that take the groups' mean move out of everybody's."""
 
 
-@dataclass
-class Memory:
-    """Of the rounds so far in one geometry, by attribute: what stood out in the last one, and how long steps are.
-
-    Where users of a group lie close together they see each other leave, and go further than a Newton step thinks: where
-    a surplus has become a deficit, or the other way round, the steps that follow are half as long.
-    """
-
-    before: dict[int, Tensor] = field(default_factory=dict)
-    length: dict[int, float] = field(default_factory=dict)
-
-    def length_of(self, number: int, standing: Tensor) -> float:
-        before = self.before.get(number)
-        turned = before is not None and before.shape == standing.shape and bool((before * standing).sum() < 0)
-        self.before[number] = standing
-        self.length[number] = self.length.get(number, 1.0) * (0.5 if turned else 1.0)
-        return self.length[number]
-
-
-def neighbourhood_round(
-    X: Tensor, attributes: Sequence[Groups], rng: torch.Generator, memory: Memory | None = None
-) -> tuple[Tensor, float]:
+def neighbourhood_round(X: Tensor, attributes: Sequence[Groups], rng: torch.Generator) -> tuple[Tensor, float]:
     """X after one step for all attributes together, X itself where no share stands out from chance; and how far the
-    shares of any attribute stood out before it, in standard deviations of chance. `memory` is for the rounds after."""
-    memory = memory or Memory()
+    shares of any attribute stood out before it, in standard deviations of chance."""
     codes = [_codes(groups, len(X)) for groups in attributes]
     views = [_Shares(code, rng, X) for code in codes]
     neighbourhoods = _Neighbourhoods.among(X, rng)
-    for view in views:
-        view.seek_among(neighbourhoods.references)
 
     def look(rows: Tensor) -> None:
         found = neighbourhoods.of(rows)
@@ -85,7 +57,7 @@ def neighbourhood_round(
             view.look(rows, *found)
 
     in_threads(look, torch.arange(len(X), device=X.device).split(CHUNK))
-    move = torch.stack([view.move(partial(memory.length_of, number)) for number, view in enumerate(views)]).sum(0)
+    move = torch.stack([view.move() for view in views]).sum(0)
     for _ in range(SWEEPS):
         for code, groups in zip(codes, attributes, strict=True):
             labelled = code >= 0
@@ -111,7 +83,7 @@ class _Neighbourhoods:
         return cls(X, references, itself, X[references].square().sum(1))
 
     def of(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Which references are these users' nearest, how wide a neighbourhood is, their weights and their places."""
+        """These users' nearest users, how wide a neighbourhood is, and the weights and places of those users."""
         here, there = self.X[rows], self.X[self.references]
         count = min(NEAREST, len(there) - 1)
         beyond = here.new_empty(len(rows), len(there) + 1)  # squared distances less the user's own squared length
@@ -121,17 +93,12 @@ class _Neighbourhoods:
         near = (near + here.square().sum(1, keepdim=True)).clamp_min(0)
         width = near[:, min(WIDTH_AT, count - 1), None].clamp_min(1e-12)
         weight = torch.softmax(-here.new_tensor(SHARPNESS)[:, None] * (near / width)[:, None], dim=2)
-        return index, width[:, 0], weight, there[index]
+        return self.references[index], width[:, 0], weight, there[index]
 
 
 @dataclass
 class _Shares:
-    """One attribute: every user's share of its own group among its nearest, how it changes, and what chance gives.
-
-    Some users are near to many others. Whose group they are in decides how often that group is seen, by its members
-    and by everybody else, which tells nobody apart and by chance differs a great deal more than what does. So a group's
-    share among its members' nearest is compared with its share among everybody's.
-    """
+    """One attribute: every user's share of its own group among its nearest, how it changes, and what chance gives."""
 
     code: Tensor
     rng: torch.Generator
@@ -139,28 +106,19 @@ class _Shares:
     standing: float = 0.0
 
     def __post_init__(self) -> None:
-        labelled, self.groups = torch.nonzero(self.code >= 0)[:, 0], int(self.code.max()) + 1
-        self.codes = [self.code]
-        """The groups as they are, then drawn by chance."""
-        for _ in range(max(NULL_DRAWS, math.ceil(FEWEST_DRAWN / max(self.groups - 1, 1)))):
+        labelled = torch.nonzero(self.code >= 0)[:, 0]
+        self.permuted = []
+        for _ in range(NULL_DRAWS):
             order = torch.randperm(len(labelled), generator=self.rng, device=self.rng.device).to(self.code.device)
-            self.codes.append(self.code.index_copy(0, labelled, self.code[labelled[order]]))
-        (users, dimensions), draws, scales = self.X.shape, len(self.codes), len(SHARPNESS)
-        self.own = self.X.new_zeros(draws, users, scales)
-        self.anybody = self.X.new_zeros(math.ceil(users / CHUNK), scales, draws * self.groups)
-        """Chunks x scales x (draws x groups): a group's share among the nearest of each labelled user, summed."""
+            self.permuted.append(self.code.index_copy(0, labelled, self.code[labelled[order]]))
+        users, dimensions = self.X.shape
+        self.share = self.X.new_zeros(users, len(SHARPNESS))
         self.width = self.X.new_zeros(users)
-        self.gradient = self.X.new_zeros(users, scales, dimensions)
+        self.by_chance = self.X.new_zeros(NULL_DRAWS, users, len(SHARPNESS))
+        self.gradient = self.X.new_zeros(users, len(SHARPNESS), dimensions)
 
-    def seek_among(self, references: Tensor) -> None:
-        self.references = references
-        members = [F.one_hot(code[references] + 1, self.groups + 1)[:, 1:] for code in self.codes]
-        self.members = torch.stack(members, dim=1).flatten(1).float()
-        """References x (draws x groups): who is in which."""
-
-    def look(self, rows: Tensor, index: Tensor, width: Tensor, weight: Tensor, places: Tensor) -> None:
+    def look(self, rows: Tensor, nearest: Tensor, width: Tensor, weight: Tensor, places: Tensor) -> None:
         self.width[rows] = width
-        nearest = self.references[index]
         labelled = (self.code[nearest] >= 0)[:, None]
         same = (self.code[nearest] == self.code[rows, None]).float()
         rank = torch.arange(nearest.shape[1], device=rows.device)
@@ -168,32 +126,30 @@ class _Shares:
         weight = _normalised(weight * labelled)
         smooth = torch.bmm(weight, same[..., None])
         both = (counted + weight) / 2
-        for draw, code in enumerate(self.codes):
-            alike = same if draw == 0 else (code[nearest] == code[rows, None]).float()
-            self.own[draw, rows] = torch.bmm(both, alike[..., None])[..., 0]
-        asked = both * (self.code[rows] >= 0)[:, None, None]
-        weighed = asked.new_zeros(len(SHARPNESS), len(self.references))
-        weighed.scatter_add_(1, index.flatten().expand(len(SHARPNESS), -1), asked.transpose(0, 1).flatten(1))
-        self.anybody[int(rows[0]) // CHUNK] = weighed @ self.members
+        self.share[rows] = torch.bmm(both, same[..., None])[..., 0]
+        for draw, code in enumerate(self.permuted):
+            alike = (code[nearest] == code[rows, None]).float()
+            self.by_chance[draw, rows] = torch.bmm(both, alike[..., None])[..., 0]
         steepest = 2 * self.X.new_tensor(SHARPNESS)[:, None] / width[:, None, None]
         # The gradient of a weight's logarithm is this times the way to the user, less its mean; these weights sum to
         # zero, so places do as well as ways.
         self.gradient[rows] = steepest * torch.bmm(weight * (same[:, None] - smooth), places)
 
-    def move(self, length_of: Callable[[Tensor], float]) -> Tensor:
+    def move(self) -> Tensor:
         """Against the gradients: a Newton step to the expected shares, for what of the excess is more than noise."""
         labelled = self.code >= 0
         code = self.code[labelled]
         sizes = torch.bincount(code).float()[:, None]
+        expected = (sizes - 1) / max(len(code) - 1, 1)
+        excess = group_means(self.share[labelled], code, len(sizes)) - expected
+        binomial = (expected * (1 - expected) / sizes).sqrt().clamp_min(1e-12)
         large = sizes[:, 0] >= FEWEST
         if not large.any():
             return torch.zeros_like(self.X)
-        excess, *by_chance = self._excesses(labelled, sizes)
-        share = sizes / len(code)
-        binomial = (share * (1 - share).square() / sizes).sqrt().clamp_min(1e-12)
-        noise = binomial * (torch.stack(by_chance) / binomial)[:, large].square().mean((0, 1)).sqrt()  # over all groups
-        standing = (excess / noise.clamp_min(1e-12)) * large[:, None]
-        self.standing = float(standing[large].square().mean().sqrt())
+        drawn = [group_means(null[one >= 0], one[one >= 0], len(sizes)) - expected
+                 for null, one in zip(self.by_chance, self.permuted, strict=True)]
+        noise = binomial * (torch.stack(drawn) / binomial)[:, large].square().mean((0, 1)).sqrt()  # pooled over groups
+        self.standing = float((excess / noise.clamp_min(1e-12))[large].square().mean().sqrt())
         trusted = excess * (1 - noise / excess.abs().clamp_min(1e-12)).clamp_min(0) * large[:, None]
         gradient = self.gradient[labelled]
         steepness = group_means(gradient @ gradient.mT, code, len(sizes))
@@ -204,19 +160,8 @@ class _Shares:
         move = -0.5 * torch.bmm(step[code][:, None], gradient)[:, 0]
         length = group_means(move.square().sum(1, keepdim=True), code, len(sizes)).sqrt()
         allowed = LONGEST * group_means(self.width[labelled, None], code, len(sizes)).sqrt()
-        move = length_of(standing) * move * (allowed / length.clamp_min(1e-30)).clamp(max=1)[code]
+        move = move * (allowed / length.clamp_min(1e-30)).clamp(max=1)[code]
         return torch.zeros_like(self.X).index_put((labelled,), move)
-
-    def _excesses(self, labelled: Tensor, sizes: Tensor) -> list[Tensor]:
-        """Groups x scales, of the groups as they are and of each draw: how much more often a group is seen by its
-        members than by anybody, but for that nobody sees themselves."""
-        count = float(sizes.sum())
-        itself = sizes / count - (sizes - 1) / max(count - 1, 1)
-        anybody = self.anybody.sum(0).T.view(len(self.codes), len(sizes), -1) / count
-        return [
-            group_means(own[labelled], code[labelled], len(sizes)) - seen + itself
-            for own, code, seen in zip(self.own, self.codes, anybody, strict=True)
-        ]
 
 
 def _normalised(weight: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from oblivec.calibration.clipping import clip_covariances, clip_means, clip_pair
 from oblivec.calibration.configured import Settings
 from oblivec.calibration.groups import COARSE_OR_FINE, Groups, mean_basis
 from oblivec.calibration.lengths import deal_lengths
-from oblivec.calibration.neighbourhoods import Memory, neighbourhood_round
+from oblivec.calibration.neighbourhoods import neighbourhood_round
 from oblivec.calibration.planes import deal_planes
 from oblivec.calibration.shared import shared_rows, without
 from oblivec.calibration.slices import Slices
@@ -150,7 +150,6 @@ class _Removal:
         self.natural = Telling(_in_widths(fewer, self.scale), left_out.DOUBT)
         self.telling_networks = Telling(_in_widths(networks.by_networks, self.scale), networks.DOUBT)
         self.slices = {width: [Slices(config.step) for _ in targets] for width in _widths(NARROWEST, space.dimensions)}
-        self.parted = Memory(), Memory()
         self.neighbours_standing = 0.0
         """How far neighbourhoods stood out when they were parted last."""
         self.classes = [Groups.by_class(target) if target.n_classes else None for target in targets]
@@ -260,11 +259,10 @@ class _Removal:
     def part_neighbours(self, X: Tensor) -> Tensor:
         """Once as the matrix is, once as attackers see it who scale its columns."""
         self.neighbours_standing = 0.0
-        in_widths, in_columns = (partial(self.part, memory=memory) for memory in self.parted)
-        return self.in_columns(self.in_widths(X, in_widths), in_columns)
+        return self.in_columns(self.in_widths(X, self.part), self.part)
 
-    def part(self, Z: Tensor, memory: Memory) -> Tensor:
-        Z, standing = neighbourhood_round(Z, self.coarse_or_fine(), self.rng, memory)
+    def part(self, Z: Tensor) -> Tensor:
+        Z, standing = neighbourhood_round(Z, self.coarse_or_fine(), self.rng)
         self.neighbours_standing = max(self.neighbours_standing, standing)
         return Z
 

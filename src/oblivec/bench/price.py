@@ -66,7 +66,7 @@ def run(
     elif path is not None:
         datasets.append("kuairand-pure")
     if "als" in models and not is_installed():
-        say("als is left out where it was not made before: pip install oblivec[foreign]")
+        say("als fails where it was not made before: pip install oblivec[foreign]")
     chosen = Means(**({"device": device, "jobs": 1} | means))
     chosen.lego(0)  # an unknown method or setting is refused before anything is trained
     bases = BaseModels(folder, training, device, root, path)

@@ -2,17 +2,22 @@
 
 Means, covariances and random axes say nothing about which users lie side by side. Here every user counts its own group
 among its nearest users, and moves a little along the gradient of a smooth stand-in for that share, in which a Gaussian
-as wide as the neighbourhood weighs them: by the step that, to first order, takes the group's mean share to what chance
-gives. Both sides of a pair move, so each goes half of the way. The groups' means stay where they are; `clipping` has
-put them at chance.
+as wide as the neighbourhood weighs them. Who is near depends on how the matrix is looked at, and users are in a group
+of every attribute: shares in all geometries, at all scales and of all groups are brought to chance by one Newton step,
+so that no step for one undoes that for another. Both sides of a pair move, so each goes half of the way. The groups'
+means stay where they are; `clipping` has put them at chance.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import accumulate
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from oblivec.calibration.dense import smallest
@@ -30,39 +35,156 @@ WIDTH_AT = 30
 SHARPNESS = (6.0, 1.0)
 """... where a user weighs exp(-SHARPNESS) of one at no distance: one stand-in for every share that is counted."""
 RIDGE = 0.3
-"""Of the steepness: shares at two scales hang together, and what sets them apart is noisy."""
+"""Of the steepness: shares at several scales and geometries hang together, and what sets them apart is noisy."""
 LONGEST = 0.04
 """How far a group may move in a round, as a share of its neighbourhoods' width: beyond, gradients have turned."""
 REFERENCES = 8192
 """Users among whom neighbours are sought, drawn anew in every round: all of them up to here, so work is linear in N."""
 CHUNK = 256
 """Users at a time: their distances to all references stay in a processor's cache."""
-NULL_DRAWS = 4
+NULL_DRAWS, FEWEST_DRAWN = 4, 8
+"""Draws of the groups by chance at least, and more of few groups, until so many groups were drawn that are free."""
 FEWEST = 8
 """Users a group needs before it moves."""
 SWEEPS = 3
 """Passes over the attributes that take the groups' mean move out of everybody's."""
+FIRST_LENGTH = 0.5
+"""What part of a Newton step to go at first ..."""
+LENGTH_CHANGE = 0.4, 1.25
+"""... and by what it changes from one round to the next, at least and at most."""
+SEEN = 2.0
+"""Standard deviations from which on what stood out says how well a step did."""
+
+Geometry = tuple[Tensor, Tensor]
+"""From coordinates to rows as an attacker sees them, d x k, and back."""
 
 
-def neighbourhood_round(X: Tensor, attributes: Sequence[Groups], rng: torch.Generator) -> tuple[Tensor, float]:
-    """X after one step for all attributes together, X itself where no share stands out from chance; and how far the
-    shares of any attribute stood out before it, in standard deviations of chance."""
-    codes = [_codes(groups, len(X)) for groups in attributes]
-    views = [_Shares(code, rng, X) for code in codes]
-    neighbourhoods = _Neighbourhoods.among(X, rng)
+@dataclass
+class Memory:
+    """Of the rounds so far, by attribute: what stood out in the last one, and what part of a Newton step to go.
 
-    def look(rows: Tensor) -> None:
-        found = neighbourhoods.of(rows)
-        for view in views:
-            view.look(rows, *found)
+    Users who lie close together see each other leave, so that shares change by more than their own gradients say, how
+    much more depends on the matrix. What is left of what stood out before tells.
+    """
 
-    in_threads(look, torch.arange(len(X), device=X.device).split(CHUNK))
-    move = torch.stack([view.move() for view in views]).sum(0)
+    before: dict[int, Tensor] = field(default_factory=dict)
+    length: dict[int, float] = field(default_factory=dict)
+
+    def length_of(self, number: int, standing: Tensor) -> float:
+        before, length = self.before.get(number), self.length.get(number, FIRST_LENGTH)
+        if before is not None and before.shape == standing.shape and before.square().mean() >= SEEN**2:
+            left = float((before * standing).sum() / before.square().sum())
+            shortest, longest = LENGTH_CHANGE
+            length = min(length * min(max(1 / max(1 - left, 1e-3), shortest), longest), 1.0)
+        self.before[number], self.length[number] = standing, length
+        return length
+
+
+def neighbourhood_round(
+    X: Tensor, geometries: Sequence[Geometry], attributes: Sequence[Groups], rng: torch.Generator, memory: Memory
+) -> tuple[Tensor, float]:
+    """X after one step for all attributes in all geometries together, X itself where no share stands out from chance;
+    and how far the shares of any attribute stood out before it, in standard deviations of chance."""
+    codes = [groups.of_all(len(X)) for groups in attributes]
+    chunks = torch.arange(len(X), device=X.device).split(CHUNK)
+    views: list[list[_Shares]] = [[] for _ in codes]
+    for geometry, _ in geometries:
+        neighbourhoods = _Neighbourhoods.among(X @ geometry, rng)
+        seen = [_Shares(code, neighbourhoods, rng) for code in codes]
+        in_threads(partial(_look, seen), chunks)
+        for of_one, view in zip(views, seen, strict=True):
+            of_one.append(view)
+    looks = [_Look.of(of_one, geometries) for of_one in views]
+    wanted = [memory.length_of(number, look.standing) * look.excess for number, look in enumerate(looks)]
+    move = _newton_step(looks, wanted, chunks, X)
     for _ in range(SWEEPS):
         for code, groups in zip(codes, attributes, strict=True):
             labelled = code >= 0
             move[labelled] -= group_means(move[labelled], code[labelled], len(groups.members))[code[labelled]]
-    return X + move, max((view.standing for view in views), default=0.0)
+    return X + move, max((view.loudness for of_one in views for view in of_one), default=0.0)
+
+
+def _look(seen: Sequence[_Shares], rows: Tensor) -> None:
+    found = seen[0].neighbourhoods.of(rows)
+    for view in seen:
+        view.look(rows, *found)
+
+
+@dataclass(frozen=True)
+class _Look:
+    """One attribute in all geometries. Scales are those of the first geometry, then those of the second."""
+
+    views: Sequence[_Shares]
+    geometries: Sequence[Geometry]
+    excess: Tensor
+    """Groups x scales: how much too large shares are, as far as that is more than noise."""
+    standing: Tensor
+    """The same, all of it, in standard deviations of chance."""
+
+    @classmethod
+    def of(cls, views: Sequence[_Shares], geometries: Sequence[Geometry]) -> _Look:
+        excess, standing = zip(*(view.excess() for view in views), strict=True)
+        return cls(views, geometries, torch.cat(excess, dim=1), torch.cat(standing, dim=1))
+
+    @property
+    def code(self) -> Tensor:
+        return self.views[0].code
+
+    @property
+    def sizes(self) -> Tensor:
+        return self.views[0].sizes
+
+    def places(self, rows: Tensor, first: int) -> Tensor:
+        """Users x scales: where the shares that they have a part in stand, one after the other, from the first on."""
+        scales = self.excess.shape[1]
+        return first + self.code[rows].clamp_min(0)[:, None] * scales + torch.arange(scales, device=rows.device)
+
+    def slopes(self, rows: Tensor) -> Tensor:
+        """Users x scales x d: gradients of their shares in coordinates; zero for those in no group."""
+        return torch.cat([view.gradient[rows] @ geometry.T
+                          for view, (geometry, _) in zip(self.views, self.geometries, strict=True)], dim=1)
+
+    def ways(self, rows: Tensor) -> Tensor:
+        """Users x scales x d: where they go for a share, which is up its gradient as that geometry measures it."""
+        return torch.cat([view.gradient[rows] @ back
+                          for view, (_, back) in zip(self.views, self.geometries, strict=True)], dim=1)
+
+
+def _newton_step(looks: Sequence[_Look], wanted: Sequence[Tensor], chunks: Sequence[Tensor], X: Tensor) -> Tensor:
+    """Against the gradients: to first order it takes `wanted` from the shares of every group and scale at once."""
+    first = [0, *accumulate(one.numel() for one in wanted)]
+    steepness = X.new_zeros(first[-1] ** 2)  # how much a share changes with the step for each other one
+    for rows in chunks:
+        places = [look.places(rows, start) for look, start in zip(looks, first, strict=False)]
+        ways = [look.ways(rows) for look in looks]
+        for look, here in zip(looks, places, strict=True):
+            slopes = look.slopes(rows)
+            for way, there in zip(ways, places, strict=True):
+                index = here[:, :, None] * first[-1] + there[:, None, :]
+                steepness.index_add_(0, index.flatten(), (slopes @ way.mT).flatten())
+    sizes = torch.cat([look.sizes.repeat_interleave(one.shape[1]) for look, one in zip(looks, wanted, strict=True)])
+    steepness = steepness.view(first[-1], -1) / sizes[:, None]
+    scale = steepness.diagonal().clamp_min(1e-30).rsqrt()  # steepness differs by scale
+    normal = steepness * scale[:, None] * scale + RIDGE * torch.eye(len(scale), device=X.device)
+    step = torch.linalg.solve(normal, torch.cat([one.flatten() for one in wanted]) * scale) * scale
+    move = torch.zeros_like(X)
+    for rows in chunks:
+        for look, start in zip(looks, first, strict=False):
+            move[rows] -= 0.5 * torch.bmm(step[look.places(rows, start)][:, None], look.ways(rows))[:, 0]
+    return move * _allowed(looks, move)[:, None]
+
+
+def _allowed(looks: Sequence[_Look], move: Tensor) -> Tensor:
+    """What part of its move each user may go, so that no group goes too far in any geometry."""
+    part = move.new_ones(len(move))
+    for look in looks:
+        labelled = look.code >= 0
+        code, groups = look.code[labelled], len(look.sizes)
+        for view, (geometry, _) in zip(look.views, look.geometries, strict=True):
+            length = group_means((move[labelled] @ geometry).square().sum(1), code, groups).sqrt()
+            longest = LONGEST * group_means(view.width[labelled], code, groups).sqrt()
+            part[labelled] = part[labelled].minimum((longest / length.clamp_min(1e-30))[code])
+    return part
 
 
 @dataclass(frozen=True)
@@ -83,7 +205,7 @@ class _Neighbourhoods:
         return cls(X, references, itself, X[references].square().sum(1))
 
     def of(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """These users' nearest users, how wide a neighbourhood is, and the weights and places of those users."""
+        """Which references are these users' nearest, how wide a neighbourhood is, their weights and their places."""
         here, there = self.X[rows], self.X[self.references]
         count = min(NEAREST, len(there) - 1)
         beyond = here.new_empty(len(rows), len(there) + 1)  # squared distances less the user's own squared length
@@ -93,32 +215,47 @@ class _Neighbourhoods:
         near = (near + here.square().sum(1, keepdim=True)).clamp_min(0)
         width = near[:, min(WIDTH_AT, count - 1), None].clamp_min(1e-12)
         weight = torch.softmax(-here.new_tensor(SHARPNESS)[:, None] * (near / width)[:, None], dim=2)
-        return self.references[index], width[:, 0], weight, there[index]
+        return index, width[:, 0], weight, there[index]
 
 
 @dataclass
 class _Shares:
-    """One attribute: every user's share of its own group among its nearest, how it changes, and what chance gives."""
+    """One attribute in one geometry: every user's share of its own group among its nearest, how it changes, and what
+    chance gives.
+
+    Some users are near to many others. Whose group they are in decides how often that group is seen, by its members
+    and by everybody else, which tells nobody apart and by chance differs a great deal more than what does. So a group's
+    share among its members' nearest is compared with its share among everybody's.
+    """
 
     code: Tensor
+    neighbourhoods: _Neighbourhoods
     rng: torch.Generator
-    X: Tensor
-    standing: float = 0.0
+    loudness: float = 0.0
+    """How far the groups stand out, in standard deviations of chance."""
 
     def __post_init__(self) -> None:
-        labelled = torch.nonzero(self.code >= 0)[:, 0]
-        self.permuted = []
-        for _ in range(NULL_DRAWS):
+        labelled, groups = torch.nonzero(self.code >= 0)[:, 0], int(self.code.max()) + 1
+        self.sizes = torch.bincount(self.code[labelled], minlength=groups).float()
+        self.codes = [self.code]
+        """The groups as they are, then drawn by chance."""
+        for _ in range(max(NULL_DRAWS, math.ceil(FEWEST_DRAWN / max(groups - 1, 1)))):
             order = torch.randperm(len(labelled), generator=self.rng, device=self.rng.device).to(self.code.device)
-            self.permuted.append(self.code.index_copy(0, labelled, self.code[labelled[order]]))
-        users, dimensions = self.X.shape
-        self.share = self.X.new_zeros(users, len(SHARPNESS))
-        self.width = self.X.new_zeros(users)
-        self.by_chance = self.X.new_zeros(NULL_DRAWS, users, len(SHARPNESS))
-        self.gradient = self.X.new_zeros(users, len(SHARPNESS), dimensions)
+            self.codes.append(self.code.index_copy(0, labelled, self.code[labelled[order]]))
+        X, references = self.neighbourhoods.X, self.neighbourhoods.references
+        (users, dimensions), draws, scales = X.shape, len(self.codes), len(SHARPNESS)
+        self.own = X.new_zeros(draws, users, scales)
+        self.anybody = X.new_zeros(math.ceil(users / CHUNK), scales, draws * groups)
+        """Chunks x scales x (draws x groups): a group's share among the nearest of each labelled user, summed."""
+        self.width = X.new_zeros(users)
+        self.gradient = X.new_zeros(users, scales, dimensions)
+        members = [F.one_hot(code[references] + 1, groups + 1)[:, 1:] for code in self.codes]
+        self.members = torch.stack(members, dim=1).flatten(1).float()
+        """References x (draws x groups): who is in which."""
 
-    def look(self, rows: Tensor, nearest: Tensor, width: Tensor, weight: Tensor, places: Tensor) -> None:
+    def look(self, rows: Tensor, index: Tensor, width: Tensor, weight: Tensor, places: Tensor) -> None:
         self.width[rows] = width
+        nearest = self.neighbourhoods.references[index]
         labelled = (self.code[nearest] >= 0)[:, None]
         same = (self.code[nearest] == self.code[rows, None]).float()
         rank = torch.arange(nearest.shape[1], device=rows.device)
@@ -126,50 +263,44 @@ class _Shares:
         weight = _normalised(weight * labelled)
         smooth = torch.bmm(weight, same[..., None])
         both = (counted + weight) / 2
-        self.share[rows] = torch.bmm(both, same[..., None])[..., 0]
-        for draw, code in enumerate(self.permuted):
-            alike = (code[nearest] == code[rows, None]).float()
-            self.by_chance[draw, rows] = torch.bmm(both, alike[..., None])[..., 0]
-        steepest = 2 * self.X.new_tensor(SHARPNESS)[:, None] / width[:, None, None]
+        for draw, code in enumerate(self.codes):
+            alike = same if draw == 0 else (code[nearest] == code[rows, None]).float()
+            self.own[draw, rows] = torch.bmm(both, alike[..., None])[..., 0]
+        asked = both * (self.code[rows] >= 0)[:, None, None]
+        weighed = asked.new_zeros(len(SHARPNESS), len(self.members))
+        weighed.scatter_add_(1, index.flatten().expand(len(SHARPNESS), -1), asked.transpose(0, 1).flatten(1))
+        self.anybody[int(rows[0]) // CHUNK] = weighed @ self.members
+        steepest = 2 * width.new_tensor(SHARPNESS)[:, None] / width[:, None, None]
         # The gradient of a weight's logarithm is this times the way to the user, less its mean; these weights sum to
         # zero, so places do as well as ways.
-        self.gradient[rows] = steepest * torch.bmm(weight * (same[:, None] - smooth), places)
+        slope = steepest * torch.bmm(weight * (same[:, None] - smooth), places)
+        self.gradient[rows] = slope * (self.code[rows] >= 0)[:, None, None]
 
-    def move(self) -> Tensor:
-        """Against the gradients: a Newton step to the expected shares, for what of the excess is more than noise."""
-        labelled = self.code >= 0
-        code = self.code[labelled]
-        sizes = torch.bincount(code).float()[:, None]
-        expected = (sizes - 1) / max(len(code) - 1, 1)
-        excess = group_means(self.share[labelled], code, len(sizes)) - expected
-        binomial = (expected * (1 - expected) / sizes).sqrt().clamp_min(1e-12)
-        large = sizes[:, 0] >= FEWEST
+    def excess(self) -> tuple[Tensor, Tensor]:
+        """Groups x scales: how much more often a group is seen by its members than by anybody, as far as that is more
+        than noise; and all of it in standard deviations of chance."""
+        sizes, large = self.sizes[:, None], self.sizes >= FEWEST
+        excess, *by_chance = self._excesses(self.code >= 0, sizes)
         if not large.any():
-            return torch.zeros_like(self.X)
-        drawn = [group_means(null[one >= 0], one[one >= 0], len(sizes)) - expected
-                 for null, one in zip(self.by_chance, self.permuted, strict=True)]
-        noise = binomial * (torch.stack(drawn) / binomial)[:, large].square().mean((0, 1)).sqrt()  # pooled over groups
-        self.standing = float((excess / noise.clamp_min(1e-12))[large].square().mean().sqrt())
-        trusted = excess * (1 - noise / excess.abs().clamp_min(1e-12)).clamp_min(0) * large[:, None]
-        gradient = self.gradient[labelled]
-        steepness = group_means(gradient @ gradient.mT, code, len(sizes))
-        scale = steepness.diagonal(dim1=1, dim2=2).clamp_min(1e-30).rsqrt()  # steepness differs by scale
-        normal = steepness * scale[:, :, None] * scale[:, None, :]
-        normal = normal + RIDGE * torch.eye(len(SHARPNESS), device=code.device)
-        step = torch.linalg.solve(normal, (trusted * scale)[..., None])[..., 0] * scale
-        move = -0.5 * torch.bmm(step[code][:, None], gradient)[:, 0]
-        length = group_means(move.square().sum(1, keepdim=True), code, len(sizes)).sqrt()
-        allowed = LONGEST * group_means(self.width[labelled, None], code, len(sizes)).sqrt()
-        move = move * (allowed / length.clamp_min(1e-30)).clamp(max=1)[code]
-        return torch.zeros_like(self.X).index_put((labelled,), move)
+            return torch.zeros_like(excess), torch.zeros_like(excess)
+        share = sizes / sizes.sum()
+        binomial = (share * (1 - share).square() / sizes).sqrt().clamp_min(1e-12)
+        noise = binomial * (torch.stack(by_chance) / binomial)[:, large].square().mean((0, 1)).sqrt()  # over all groups
+        standing = excess / noise.clamp_min(1e-12) * large[:, None]
+        self.loudness = float(standing[large].square().mean().sqrt())
+        return excess * (1 - noise / excess.abs().clamp_min(1e-12)).clamp_min(0) * large[:, None], standing
+
+    def _excesses(self, labelled: Tensor, sizes: Tensor) -> list[Tensor]:
+        """Groups x scales, of the groups as they are and of each draw: how much more often a group is seen by its
+        members than by anybody, but for that nobody sees themselves."""
+        count = float(sizes.sum())
+        itself = sizes / count - (sizes - 1) / max(count - 1, 1)
+        anybody = self.anybody.sum(0).T.view(len(self.codes), len(sizes), -1) / count
+        return [
+            group_means(own[labelled], code[labelled], len(sizes)) - seen + itself
+            for own, code, seen in zip(self.own, self.codes, anybody, strict=True)
+        ]
 
 
 def _normalised(weight: Tensor) -> Tensor:
     return weight / weight.sum(2, keepdim=True).clamp_min(1e-30)
-
-
-def _codes(groups: Groups, n: int) -> Tensor:
-    """Everybody's group, -1 for those in none."""
-    code = torch.full((n,), -1, dtype=torch.long, device=groups.rows.device)
-    code[groups.rows] = groups.number
-    return code

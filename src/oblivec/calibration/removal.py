@@ -21,7 +21,7 @@ from oblivec.calibration.clipping import clip_covariances, clip_means, clip_pair
 from oblivec.calibration.configured import Settings
 from oblivec.calibration.groups import COARSE_OR_FINE, Groups, mean_basis
 from oblivec.calibration.lengths import deal_lengths
-from oblivec.calibration.neighbourhoods import neighbourhood_round
+from oblivec.calibration.neighbourhoods import Memory, neighbourhood_round
 from oblivec.calibration.planes import deal_planes
 from oblivec.calibration.shared import shared_rows, without
 from oblivec.calibration.slices import Slices
@@ -69,7 +69,7 @@ class RemovalConfig(Settings):
     """Rounds between two passes of clipping; one more ends the rounds."""
     searches: int = Field(20, ge=0)
     """Searches for the functions and axes that tell most, after the last round; they end before where nothing tells."""
-    endings: int = Field(8, ge=0)
+    endings: int = Field(16, ge=0)
     """Passes over neighbourhoods and clipping, in turn, after the last round; from the third on they end where no
     neighbourhood stands out."""
     settlings: int = Field(8, ge=0)
@@ -150,6 +150,7 @@ class _Removal:
         self.natural = Telling(_in_widths(fewer, self.scale), left_out.DOUBT)
         self.telling_networks = Telling(_in_widths(networks.by_networks, self.scale), networks.DOUBT)
         self.slices = {width: [Slices(config.step) for _ in targets] for width in _widths(NARROWEST, space.dimensions)}
+        self.parted = Memory()
         self.neighbours_standing = 0.0
         """How far neighbourhoods stood out when they were parted last."""
         self.classes = [Groups.by_class(target) if target.n_classes else None for target in targets]
@@ -257,14 +258,11 @@ class _Removal:
         return X
 
     def part_neighbours(self, X: Tensor) -> Tensor:
-        """Once as the matrix is, once as attackers see it who scale its columns."""
-        self.neighbours_standing = 0.0
-        return self.in_columns(self.in_widths(X, self.part), self.part)
-
-    def part(self, Z: Tensor) -> Tensor:
-        Z, standing = neighbourhood_round(Z, self.coarse_or_fine(), self.rng)
-        self.neighbours_standing = max(self.neighbours_standing, standing)
-        return Z
+        """As the matrix is, and as attackers see it who scale its columns."""
+        geometries = (torch.diag(self.scale), torch.diag(1 / self.scale)), (self.columns, self.from_columns)
+        attributes = self.coarse_or_fine()
+        X, self.neighbours_standing = neighbourhood_round(X, geometries, attributes, self.rng, self.parted)
+        return X
 
     def in_both(self, X: Tensor, step: Callable[[Tensor], Tensor]) -> Tensor:
         """A step done on coordinates, then on the matrix's own columns where these are apart."""

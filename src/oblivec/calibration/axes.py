@@ -11,14 +11,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from oblivec.calibration.adam import Adam
 from oblivec.calibration.dense import sort_columns
 from oblivec.calibration.groups import Groups
 from oblivec.calibration.slices import FIRST_ORDER, Slices, differences
 
 SEARCHES, STEPS, RATE = 8, 20, 0.15
 """Axes that climb at the same time, from random beginnings; how often, and how far each time."""
-BETAS = 0.9, 0.999
-"""Of the climb: how much of the mean slope, and of the mean squared slope, a step leaves as it was."""
 AXES = 4
 """Of those, so many are used: the first, then what each next one adds."""
 FEWEST = 2
@@ -45,8 +44,8 @@ def _telling_axes(X: Tensor, groups: Groups, rng: torch.Generator) -> Tensor:
     rows = X[groups.rows]
     members = torch.arange(len(rows), device=X.device).split([len(one) for one in groups.members])
     start = torch.randn(X.shape[1], SEARCHES, generator=rng, device=rng.device).to(X.device)
-    axes, first, second = start, torch.zeros_like(start), torch.zeros_like(start)
-    for step in range(1, STEPS + 1):
+    axes, adam = start, Adam()
+    for _ in range(STEPS):
         with torch.enable_grad():
             axes.requires_grad_()
             seen = rows @ F.normalize(axes, dim=0)
@@ -54,10 +53,6 @@ def _telling_axes(X: Tensor, groups: Groups, rng: torch.Generator) -> Tensor:
             apart = differences([sort_columns(seen[own])[0] for own in members], groups)
             told = (apart[:, FIRST_ORDER:].square() * groups.sizes[:, None, None]).sum((0, 1))
             (slope,) = torch.autograd.grad(told.sum(), axes)
-        # Adam, written out: loading torch.optim takes longer than the climb.
-        first = torch.lerp(slope, first, BETAS[0])
-        second = torch.lerp(slope.square(), second, BETAS[1])
-        speed = first / (1 - BETAS[0] ** step) / ((second / (1 - BETAS[1] ** step)).sqrt() + 1e-8)
-        axes = axes.detach() + RATE * speed
+        axes = axes.detach() + RATE * adam.way(slope)
     best = told.detach().argsort(descending=True)
     return torch.linalg.qr(F.normalize(axes, dim=0)[:, best])[0][:, :AXES]

@@ -237,35 +237,36 @@ class _Shares:
     def __post_init__(self) -> None:
         labelled, groups = torch.nonzero(self.code >= 0)[:, 0], int(self.code.max()) + 1
         self.sizes = torch.bincount(self.code[labelled], minlength=groups).float()
-        self.codes = [self.code]
-        """The groups as they are, then drawn by chance."""
+        codes = [self.code]
         for _ in range(max(NULL_DRAWS, math.ceil(FEWEST_DRAWN / max(groups - 1, 1)))):
             order = torch.randperm(len(labelled), generator=self.rng, device=self.rng.device).to(self.code.device)
-            self.codes.append(self.code.index_copy(0, labelled, self.code[labelled[order]]))
+            codes.append(self.code.index_copy(0, labelled, self.code[labelled[order]]))
+        self.codes = torch.stack(codes, dim=1).int()
+        """Users x draws: the groups as they are, then drawn by chance."""
         X, references = self.neighbourhoods.X, self.neighbourhoods.references
-        (users, dimensions), draws, scales = X.shape, len(self.codes), len(SHARPNESS)
-        self.own = X.new_zeros(draws, users, scales)
+        (users, dimensions), draws, scales = X.shape, len(codes), len(SHARPNESS)
+        self.own = X.new_zeros(users, scales, draws)
         self.anybody = X.new_zeros(math.ceil(users / CHUNK), scales, draws * groups)
         """Chunks x scales x (draws x groups): a group's share among the nearest of each labelled user, summed."""
         self.width = X.new_zeros(users)
         self.gradient = X.new_zeros(users, scales, dimensions)
-        members = [F.one_hot(code[references] + 1, groups + 1)[:, 1:] for code in self.codes]
+        members = [F.one_hot(code[references] + 1, groups + 1)[:, 1:] for code in codes]
         self.members = torch.stack(members, dim=1).flatten(1).float()
         """References x (draws x groups): who is in which."""
 
     def look(self, rows: Tensor, index: Tensor, width: Tensor, weight: Tensor, places: Tensor) -> None:
         self.width[rows] = width
         nearest = self.neighbourhoods.references[index]
-        labelled = (self.code[nearest] >= 0)[:, None]
-        same = (self.code[nearest] == self.code[rows, None]).float()
+        codes = self.codes[nearest]
+        labelled = (codes[..., 0] >= 0)[:, None]
+        alike = (codes == self.codes[rows, None]).float()
+        same = alike[..., 0]
         rank = torch.arange(nearest.shape[1], device=rows.device)
         counted = _normalised((rank < torch.tensor(COUNTED, device=rows.device)[:, None]) * labelled)
         weight = _normalised(weight * labelled)
         smooth = torch.bmm(weight, same[..., None])
         both = (counted + weight) / 2
-        for draw, code in enumerate(self.codes):
-            alike = same if draw == 0 else (code[nearest] == code[rows, None]).float()
-            self.own[draw, rows] = torch.bmm(both, alike[..., None])[..., 0]
+        self.own[rows] = torch.bmm(both, alike)
         asked = both * (self.code[rows] >= 0)[:, None, None]
         weighed = asked.new_zeros(len(SHARPNESS), len(self.members))
         weighed.scatter_add_(1, index.flatten().expand(len(SHARPNESS), -1), asked.transpose(0, 1).flatten(1))
@@ -295,10 +296,11 @@ class _Shares:
         members than by anybody, but for that nobody sees themselves."""
         count = float(sizes.sum())
         itself = sizes / count - (sizes - 1) / max(count - 1, 1)
-        anybody = self.anybody.sum(0).T.view(len(self.codes), len(sizes), -1) / count
+        codes, own = self.codes[labelled].long(), self.own[labelled]
+        anybody = self.anybody.sum(0).T.view(codes.shape[1], len(sizes), -1) / count
         return [
-            group_means(own[labelled], code[labelled], len(sizes)) - seen + itself
-            for own, code, seen in zip(self.own, self.codes, anybody, strict=True)
+            group_means(own[..., draw], codes[:, draw], len(sizes)) - seen + itself
+            for draw, seen in enumerate(anybody)
         ]
 
 

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from oblivec.calibration.adam import Adam
 from oblivec.calibration.groups import Groups
 from oblivec.engines.local import in_threads
 
@@ -69,23 +70,29 @@ def train(X: Tensor, folds: Sequence[Tensor], rng: torch.Generator) -> list[Tens
     """A network for every fold, trained on the others: weights with a leading axis of folds, outputs centred."""
     draws, labels = draw(folds, rng)
     fans = (X.shape[1], HIDDEN, len(folds))
-    networks = []
-    for fan_in, fan_out in pairwise(fans):
-        bound = (6 / (fan_in + fan_out)) ** 0.5
-        for rows in (fan_in, 1):
-            start = torch.rand(FOLDS, rows, fan_out, generator=rng, device=rng.device).to(X.device)
-            networks.append(((2 * start - 1) * bound).requires_grad_())
-    inner, inner_bias, outer, outer_bias = networks
-    optimiser = torch.optim.Adam(networks, lr=LEARNING_RATE)  # fused, networks overshot on some processors
+    shapes = [(FOLDS, rows, fan_out) for fan_in, fan_out in pairwise(fans) for rows in (fan_in, 1)]
+    start = []
+    for shape, (fan_in, fan_out) in zip(shapes, (pair for pair in pairwise(fans) for _ in range(2)), strict=True):
+        drawn = torch.rand(shape, generator=rng, device=rng.device).to(X.device)
+        start.append((2 * drawn - 1) * (6 / (fan_in + fan_out)) ** 0.5)
+    weights, adam = torch.cat([one.flatten() for one in start]), Adam()
+
+    def parts() -> list[Tensor]:
+        pieces = weights.split([one.numel() for one in start])
+        return [piece.view(shape) for piece, shape in zip(pieces, shapes, strict=True)]
+
     for users, wanted in zip(draws, labels, strict=True):
-        said = torch.baddbmm(outer_bias, torch.baddbmm(inner_bias, X[users], inner).relu(), outer)
-        loss = FOLDS * F.cross_entropy(said.flatten(0, 1), wanted.flatten())
-        loss = loss + DECAY / 2 * (inner.square().sum() + outer.square().sum())
-        optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        optimiser.step()
+        with torch.enable_grad():
+            weights.requires_grad_()
+            inner, inner_bias, outer, outer_bias = parts()
+            said = torch.baddbmm(outer_bias, torch.baddbmm(inner_bias, X[users], inner).relu(), outer)
+            loss = FOLDS * F.cross_entropy(said.flatten(0, 1), wanted.flatten())
+            loss = loss + DECAY / 2 * (inner.square().sum() + outer.square().sum())
+            (slope,) = torch.autograd.grad(loss, weights)
+        weights = weights.detach() - LEARNING_RATE * adam.way(slope)
+    inner, inner_bias, outer, outer_bias = parts()
     centre = torch.eye(len(folds), device=X.device) - 1 / len(folds)
-    return [inner.detach(), inner_bias.detach(), outer.detach() @ centre, outer_bias.detach() @ centre]
+    return [inner, inner_bias, outer @ centre, outer_bias @ centre]
 
 
 def draw(folds: Sequence[Tensor], rng: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -17,4 +17,4 @@ def test_it_goes_where_the_library_goes() -> None:
         (theirs - wanted).square().sum().backward()
         optimiser.step()
         ours = ours - 0.1 * adam.way(2 * (ours - wanted))
-        assert torch.allclose(ours, theirs.detach(), rtol=0, atol=1e-9)  # double precision: rounding is a millionth of that
+        assert torch.allclose(ours, theirs.detach(), rtol=0, atol=1e-9)  # in double precision

@@ -146,6 +146,16 @@ def test_users_without_a_label_stay_and_do_not_count() -> None:
     assert not torch.equal(moved[1::2], X[1::2])
 
 
+def test_of_very_many_groups_the_largest_take_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, labels = tuned_to_neighbours()
+    small = torch.arange(1200) % 20 == 0
+    labels[small] = 2 + torch.arange(int(small.sum())) // 10
+    monkeypatch.setattr(neighbourhoods, "MOST_GROUPS", 2)
+    moved = parted(X, groups_of(labels), torch_rng(0, "round"))
+    assert torch.equal(moved[small], X[small])
+    assert not torch.equal(moved[~small], X[~small])
+
+
 def test_references_may_be_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     X, labels = tuned_to_neighbours(3000)
     monkeypatch.setattr(neighbourhoods, "REFERENCES", 1000)

@@ -89,6 +89,11 @@ class Groups:
         """Those of so many users."""
         return Groups(tuple(members for members in self.members if len(members) >= fewest))
 
+    def largest(self, most: int) -> Groups:
+        """At most so many, the largest."""
+        kept = self.sizes.topk(min(most, len(self.members))).indices.sort().values.tolist()
+        return Groups(tuple(self.members[number] for number in kept))
+
     def halves(self, rng: torch.Generator) -> tuple[Groups, Groups]:
         """At random, both with half of every group."""
         first, second = [], []

@@ -46,6 +46,8 @@ NULL_DRAWS, FEWEST_DRAWN = 4, 8
 """Draws of the groups by chance at least, and more of few groups, until so many groups were drawn that are free."""
 FEWEST = 8
 """Users a group needs before it moves."""
+MOST_GROUPS = 256
+"""Groups of an attribute that take part, the largest: work and memory grow with the square of their number."""
 SWEEPS = 3
 """Passes over the attributes that take the groups' mean move out of everybody's."""
 FIRST_LENGTH = 0.5
@@ -85,6 +87,7 @@ def neighbourhood_round(
 ) -> tuple[Tensor, float]:
     """X after one step for all attributes in all geometries together, X itself where no share stands out from chance;
     and how far the shares of any attribute stood out before it, in standard deviations of chance."""
+    attributes = [groups.largest(MOST_GROUPS) for groups in attributes]
     codes = [groups.of_all(len(X)) for groups in attributes]
     chunks = torch.arange(len(X), device=X.device).split(CHUNK)
     views: list[list[_Shares]] = [[] for _ in codes]

@@ -93,3 +93,21 @@ def test_machines_side_by_side_change_no_bit() -> None:
     alone, beside = (run_single_threaded(once, None, cores=cores) for cores in (1, 3))
     assert torch.equal(alone, beside)
     assert not torch.equal(alone, X)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_rounds_settle(seed: int) -> None:
+    """The users a function leans on move as well: whole Newton steps leave, five rounds on, as much as there was."""
+    X, labels = noise(1200, 100, seed) * 0.97 ** torch.arange(100), coins(1200, seed=seed)
+    X[:, :8] += 0.3 * (2 * labels[:, None] - 1)
+    groups, telling = groups_of(labels), told_by_machines()
+
+    def told() -> float:
+        values = left_out.by_machines(X, [groups], torch_rng(0, "look"))[0][0][:, 0]
+        return float((values[labels == 0].mean() - values[labels == 1].mean()) / values.std())
+
+    before = told()
+    for _ in range(5):
+        X = telling.round(X, [groups], torch_rng(seed, "tell"))
+    assert before > 1
+    assert told() < before / 2

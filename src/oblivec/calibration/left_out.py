@@ -19,10 +19,9 @@ from torch import Tensor
 from oblivec.calibration.groups import Groups
 from oblivec.engines.local import in_threads
 
-TOGETHER = 3072
-"""Users a machine learns from at most; more users are dealt into several, so that work is linear in N."""
-FEWER_TOGETHER = 1536
-"""The same where only what stands out plainly is sought: a quarter of the work."""
+TOGETHER = 1536
+"""Users a machine learns from at most; more users are dealt into several, so that work is linear in N. Machines of twice
+the size cost four times as much and leave no less to be read (docs/LABLOG.md)."""
 DOUBT = 2.0
 """Variance of a group's mean value, as a multiple of that of independent values: every two users look at each other."""
 SHARPNESS = 0.7
@@ -31,7 +30,7 @@ SHARP = 2.0
 """The same where all directions are taken alike: about what support vectors have by default."""
 RIDGE = 0.03
 """Little: what is left to find is weak along all that is smooth."""
-TYPICAL = 1024
+TYPICAL = 512
 """Users between whom the typical distance is taken at most."""
 SAME = 1e-6
 """Squared distance, as a share of the rows' squared length, up to which two rows are the same but for rounding."""
@@ -75,9 +74,10 @@ class Machine:
     def of(cls, rows: Tensor, sharpness: float = SHARPNESS, ridge: float = RIDGE) -> Machine:
         per_square = sharpness / typical_square(rows[:TYPICAL])
         kernels = torch.cdist(rows, rows).square_().mul_(-per_square).exp_()
-        normal = kernels.clone()
-        normal.diagonal().add_(ridge)
-        return cls(rows, per_square, kernels, torch.cholesky_inverse(torch.linalg.cholesky(normal)))
+        kernels.diagonal().fill_(1 + ridge)
+        inverse = torch.cholesky_inverse(torch.linalg.cholesky(kernels))
+        kernels.diagonal().fill_(1)
+        return cls(rows, per_square, kernels, inverse)
 
     def without_each(self, number: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
         """One function for every group, large on its users and small on the others; `number` -1 is in no group.

@@ -145,9 +145,8 @@ class _Removal:
         self.from_columns = torch.linalg.pinv(self.columns)
         self.columns_are_apart = bool(torch.linalg.eigvalsh(self.columns.T @ self.columns)[0] >= APART)
         self.telling = Telling(left_out.by_machines, left_out.DOUBT)
-        fewer = partial(left_out.by_machines, together=left_out.FEWER_TOGETHER)
-        self.whitened = Telling(partial(fewer, sharpness=left_out.SHARP), left_out.DOUBT)
-        self.natural = Telling(_in_widths(fewer, self.scale), left_out.DOUBT)
+        self.whitened = Telling(partial(left_out.by_machines, sharpness=left_out.SHARP), left_out.DOUBT)
+        self.natural = Telling(_in_widths(left_out.by_machines, self.scale), left_out.DOUBT)
         self.telling_networks = Telling(_in_widths(networks.by_networks, self.scale), networks.DOUBT)
         self.slices = {width: [Slices(config.step) for _ in targets] for width in _widths(NARROWEST, space.dimensions)}
         self.parted = Memory()

@@ -4,7 +4,8 @@ Means, spreads, every axis and every neighbourhood can be at chance while a func
 tells the groups apart; among hundreds of directions, attackers find such functions. Here one is sought for every group,
 by kernel machines (`left_out`) or by networks (`networks`), and a user's value is what a machine says that has not seen
 that user: what was learned by heart does not count. Then all of the group's users go down the gradient of those values,
-by the Newton step that takes the group to where the others are. What tells is spread over many functions: it takes many
+by half of the Newton step that would take the group to where the others are: a function leans on other users, and those
+move as well, so that whole steps overshoot and write what they should remove. What tells is spread over many functions: it takes many
 such searches, each a small move.
 
 What is left to go is known only roughly from one function, but much the same for the next one: the running mean over
@@ -27,6 +28,8 @@ MEMORY = 0.5
 """How much of the running mean a function leaves as it was."""
 QUIET = 1.25
 """Standard errors of the running mean, over an attribute's groups, up to which nothing stands out: chance gives 0.6."""
+HALF_WAY = 0.5
+"""What a user's own move does to its value, the moves of the users that its function leans on do once more."""
 LONGEST = 0.05
 """How far a group may move along a function, as a share of the rows' length: beyond, gradients have turned."""
 FEWEST = 4
@@ -72,7 +75,7 @@ class Telling:
             standing = torch.lerp(standing, before, MEMORY)
         self.standing[number] = standing
         steepness = group_means(gradients.square().sum(1, keepdim=True), groups.number, len(left))[:, 0]
-        rate = standing * error * left / steepness.clamp_min(1e-30)  # the others come to meet it
+        rate = HALF_WAY * standing * error * left / steepness.clamp_min(1e-30)  # the others come to meet it
         length = X.square().sum(1).mean().sqrt()
         rate = rate * (LONGEST * length / (rate.abs() * steepness.sqrt()).clamp_min(1e-30)).clamp(max=1)
         return rate[groups.number][:, None] * gradients

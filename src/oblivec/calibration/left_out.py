@@ -20,8 +20,8 @@ from oblivec.calibration.groups import Groups
 from oblivec.engines.local import in_threads
 
 TOGETHER = 1536
-"""Users a machine learns from at most; more users are dealt into several, so that work is linear in N. Machines of twice
-the size cost four times as much and leave no less to be read (docs/LABLOG.md)."""
+"""Users a machine learns from at most; more users are dealt into several, so that work is linear in N. Machines of
+twice the size cost four times as much and leave no less to be read (docs/LABLOG.md)."""
 DOUBT = 2.0
 """Variance of a group's mean value, as a multiple of that of independent values: every two users look at each other."""
 SHARPNESS = 0.7

@@ -5,8 +5,8 @@ tells the groups apart; among hundreds of directions, attackers find such functi
 by kernel machines (`left_out`) or by networks (`networks`), and a user's value is what a machine says that has not seen
 that user: what was learned by heart does not count. Then all of the group's users go down the gradient of those values,
 by half of the Newton step that would take the group to where the others are: a function leans on other users, and those
-move as well, so that whole steps overshoot and write what they should remove. What tells is spread over many functions: it takes many
-such searches, each a small move.
+move as well, so that whole steps overshoot and write what they should remove. What tells is spread over many
+functions: it takes many such searches, each a small move.
 
 What is left to go is known only roughly from one function, but much the same for the next one: the running mean over
 functions is what counts, whatever its sign.

@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from oblivec.calibration.dense import smallest
+from oblivec.calibration.geometry import Geometry, Seen
 from oblivec.calibration.groups import Groups, group_means
 from oblivec.engines.local import in_threads
 
@@ -40,6 +41,8 @@ LONGEST = 0.04
 """How far a group may move in a round, as a share of its neighbourhoods' width: beyond, gradients have turned."""
 REFERENCES = 8192
 """Users among whom neighbours are sought, drawn anew in every round: all of them up to here, so work is linear in N."""
+SPARSE = 4
+"""Of how many of those one is left where neighbourhoods are to be wide."""
 CHUNK = 256
 """Users at a time: their distances to all references stay in a processor's cache."""
 NULL_DRAWS, FEWEST_DRAWN = 4, 8
@@ -56,9 +59,6 @@ LENGTH_CHANGE = 0.4, 1.25
 """... and by what it changes from one round to the next, at least and at most."""
 SEEN = 2.0
 """Standard deviations from which on what stood out says how well a step did."""
-
-Geometry = tuple[Tensor, Tensor]
-"""From coordinates to rows as an attacker sees them, d x k, and back."""
 
 
 @dataclass
@@ -91,13 +91,15 @@ def neighbourhood_round(
     codes = [groups.of_all(len(X)) for groups in attributes]
     chunks = torch.arange(len(X), device=X.device).split(CHUNK)
     views: list[list[_Shares]] = [[] for _ in codes]
-    for geometry, _ in geometries:
-        neighbourhoods = _Neighbourhoods.among(X @ geometry, rng)
-        seen = [_Shares(code, neighbourhoods, rng) for code in codes]
-        in_threads(partial(_look, seen), chunks)
-        for of_one, view in zip(views, seen, strict=True):
+    for geometry in geometries:
+        seen = geometry.see(X)
+        references = min(REFERENCES, len(X))
+        neighbourhoods = _Neighbourhoods.among(seen.rows, references // SPARSE if geometry.sparse else references, rng)
+        shares = [_Shares(code, seen, neighbourhoods, rng) for code in codes]
+        in_threads(partial(_look, shares), chunks)
+        for of_one, view in zip(views, shares, strict=True):
             of_one.append(view)
-    looks = [_Look.of(of_one, geometries) for of_one in views]
+    looks = [_Look.of(of_one) for of_one in views]
     wanted = [memory.length_of(number, look.standing) * look.excess for number, look in enumerate(looks)]
     move = _newton_step(looks, wanted, chunks, X)
     for _ in range(SWEEPS):
@@ -118,16 +120,15 @@ class _Look:
     """One attribute in all geometries. Scales are those of the first geometry, then those of the second."""
 
     views: Sequence[_Shares]
-    geometries: Sequence[Geometry]
     excess: Tensor
     """Groups x scales: how much too large shares are, as far as that is more than noise."""
     standing: Tensor
     """The same, all of it, in standard deviations of chance."""
 
     @classmethod
-    def of(cls, views: Sequence[_Shares], geometries: Sequence[Geometry]) -> _Look:
+    def of(cls, views: Sequence[_Shares]) -> _Look:
         excess, standing = zip(*(view.excess() for view in views), strict=True)
-        return cls(views, geometries, torch.cat(excess, dim=1), torch.cat(standing, dim=1))
+        return cls(views, torch.cat(excess, dim=1), torch.cat(standing, dim=1))
 
     @property
     def code(self) -> Tensor:
@@ -144,13 +145,11 @@ class _Look:
 
     def slopes(self, rows: Tensor) -> Tensor:
         """Users x scales x d: gradients of their shares in coordinates; zero for those in no group."""
-        return torch.cat([view.gradient[rows] @ geometry.T
-                          for view, (geometry, _) in zip(self.views, self.geometries, strict=True)], dim=1)
+        return torch.cat([view.seen.slopes(rows, view.gradient[rows]) for view in self.views], dim=1)
 
     def ways(self, rows: Tensor) -> Tensor:
         """Users x scales x d: where they go for a share, which is up its gradient as that geometry measures it."""
-        return torch.cat([view.gradient[rows] @ back
-                          for view, (_, back) in zip(self.views, self.geometries, strict=True)], dim=1)
+        return torch.cat([view.seen.ways(rows, view.gradient[rows]) for view in self.views], dim=1)
 
 
 def _newton_step(looks: Sequence[_Look], wanted: Sequence[Tensor], chunks: Sequence[Tensor], X: Tensor) -> Tensor:
@@ -183,8 +182,8 @@ def _allowed(looks: Sequence[_Look], move: Tensor) -> Tensor:
     for look in looks:
         labelled = look.code >= 0
         code, groups = look.code[labelled], len(look.sizes)
-        for view, (geometry, _) in zip(look.views, look.geometries, strict=True):
-            length = group_means((move[labelled] @ geometry).square().sum(1), code, groups).sqrt()
+        for view in look.views:
+            length = group_means(view.seen.moved(move)[labelled].square().sum(1), code, groups).sqrt()
             longest = LONGEST * group_means(view.width[labelled], code, groups).sqrt()
             part[labelled] = part[labelled].minimum((longest / length.clamp_min(1e-30))[code])
     return part
@@ -201,8 +200,8 @@ class _Neighbourhoods:
     lengths: Tensor
 
     @classmethod
-    def among(cls, X: Tensor, rng: torch.Generator) -> _Neighbourhoods:
-        references = torch.randperm(len(X), generator=rng, device=rng.device)[:REFERENCES].to(X.device)
+    def among(cls, X: Tensor, count: int, rng: torch.Generator) -> _Neighbourhoods:
+        references = torch.randperm(len(X), generator=rng, device=rng.device)[:count].to(X.device)
         itself = torch.full((len(X),), len(references), device=X.device)
         itself[references] = torch.arange(len(references), device=X.device)
         return cls(X, references, itself, X[references].square().sum(1))
@@ -232,6 +231,7 @@ class _Shares:
     """
 
     code: Tensor
+    seen: Seen
     neighbourhoods: _Neighbourhoods
     rng: torch.Generator
     loudness: float = 0.0

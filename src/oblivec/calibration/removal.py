@@ -19,6 +19,7 @@ from oblivec.calibration.axes import axes_round
 from oblivec.calibration.cells import even_cells, even_planes
 from oblivec.calibration.clipping import clip_covariances, clip_means, clip_pairs, clip_variances
 from oblivec.calibration.configured import Settings
+from oblivec.calibration.geometry import Geometry
 from oblivec.calibration.groups import COARSE_OR_FINE, Groups, mean_basis
 from oblivec.calibration.lengths import deal_lengths
 from oblivec.calibration.neighbourhoods import Memory, neighbourhood_round
@@ -46,6 +47,9 @@ MEAN_SWEEPS = 2
 SEARCHES_PER_CLIP = 4
 """Searches between two passes of clipping at most; one more ends the searches."""
 
+ENOUGH_SEARCHES, LOUD_SEARCHES = 12, 2.0
+"""After so many searches there are more only where an attribute's functions stand out by this many standard errors."""
+
 STRONG, STRONG_PASSES = 0.05, 3
 """Cells that explain this share of who is in which group are dealt with first, several times: neighbourhoods inside a
 cluster that leans would have to be torn apart to look even."""
@@ -67,8 +71,9 @@ class RemovalConfig(Settings):
     """How far a round goes towards the common shape."""
     clip_every: int = Field(10, ge=1)
     """Rounds between two passes of clipping; one more ends the rounds."""
-    searches: int = Field(20, ge=0)
-    """Searches for the functions and axes that tell most, after the last round; they end before where nothing tells."""
+    searches: int = Field(30, ge=0)
+    """Searches for the functions and axes that tell most, after the last round; they end before where nothing tells,
+    from the twelfth on where little does."""
     endings: int = Field(16, ge=0)
     """Passes over neighbourhoods and clipping, in turn, after the last round; from the third on they end where no
     neighbourhood stands out."""
@@ -104,11 +109,13 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
         for number in range(config.searches):
             X = work.deal(X, planes=number == 0) if since_clipping == 0 else X
             X, since_clipping = work.search(X, everything=since_clipping == 0), since_clipping + 1
+            tick()
             if work.is_quiet and since_clipping == 1:
+                break
+            if number + 1 >= ENOUGH_SEARCHES and work.telling.loudness < LOUD_SEARCHES:
                 break
             if work.is_quiet or since_clipping == SEARCHES_PER_CLIP:
                 X, since_clipping = work.clip(X), 0
-            tick()
         X = work.clip(X) if since_clipping else X
         for number in range(STRONG_PASSES if config.endings else 0):
             before, X = X, work.even(X, torch_rng(seed, "strong", label, number, device=U.device), STRONG)
@@ -143,6 +150,7 @@ class _Removal:
         self.widths = _widths(NARROW, space.dimensions)
         self.scale, self.slice_scale, self.columns = space.scales(1), space.scales(config.natural), space.columns
         self.from_columns = torch.linalg.pinv(self.columns)
+        self.geometries = _geometries(space, self.scale, self.from_columns)
         self.columns_are_apart = bool(torch.linalg.eigvalsh(self.columns.T @ self.columns)[0] >= APART)
         self.telling = Telling(left_out.by_machines, left_out.DOUBT)
         self.whitened = Telling(partial(left_out.by_machines, sharpness=left_out.SHARP), left_out.DOUBT)
@@ -257,10 +265,9 @@ class _Removal:
         return X
 
     def part_neighbours(self, X: Tensor) -> Tensor:
-        """As the matrix is, and as attackers see it who scale its columns."""
-        geometries = (torch.diag(self.scale), torch.diag(1 / self.scale)), (self.columns, self.from_columns)
+        """In all geometries together."""
         attributes = self.coarse_or_fine()
-        X, self.neighbours_standing = neighbourhood_round(X, geometries, attributes, self.rng, self.parted)
+        X, self.neighbours_standing = neighbourhood_round(X, self.geometries, attributes, self.rng, self.parted)
         return X
 
     def in_both(self, X: Tensor, step: Callable[[Tensor], Tensor]) -> Tensor:
@@ -275,6 +282,15 @@ class _Removal:
     def in_columns(self, X: Tensor, step: Callable[[Tensor], Tensor]) -> Tensor:
         """A step done on the matrix's own columns."""
         return _seen_as(X, self.columns, self.from_columns, step)
+
+
+def _geometries(space: Space, scale: Tensor, from_columns: Tensor) -> list[Geometry]:
+    """In which neighbours are parted: as the matrix is, and as attackers see it who scale its columns; where rows are
+    taken apart, also as those do who compare directions, near and wide."""
+    geometries = [Geometry(torch.diag(scale), torch.diag(1 / scale)), Geometry(space.columns, from_columns)]
+    if space.typical:
+        geometries += [Geometry(*space.rows), Geometry(*space.rows, sparse=True)]
+    return geometries
 
 
 def _seen_as(X: Tensor, geometry: Tensor, back: Tensor, step: Callable[[Tensor], Tensor]) -> Tensor:

@@ -48,7 +48,12 @@ class Telling:
     @property
     def loud(self) -> list[int]:
         """The attributes whose functions of late told something."""
-        return [number for number, one in self.standing.items() if one.square().mean().sqrt() >= QUIET]
+        return [number for number, one in self.standing.items() if _loudness(one) >= QUIET]
+
+    @property
+    def loudness(self) -> float:
+        """How far the attribute stands out that does so most."""
+        return max(map(_loudness, self.standing.values()), default=0.0)
 
     def round(self, X: Tensor, attributes: Sequence[Groups], rng: torch.Generator) -> Tensor:
         """X after a move along the functions of every attribute."""
@@ -79,3 +84,7 @@ class Telling:
         length = X.square().sum(1).mean().sqrt()
         rate = rate * (LONGEST * length / (rate.abs() * steepness.sqrt()).clamp_min(1e-30)).clamp(max=1)
         return rate[groups.number][:, None] * gradients
+
+
+def _loudness(standing: Tensor) -> float:
+    return float(standing.square().mean().sqrt())

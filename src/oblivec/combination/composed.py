@@ -28,8 +28,6 @@ from oblivec.information.target import Target
 class ComposedConfig(CombinerConfig, RemovalConfig, UnsayingConfig):
     rounds: int = Field(10, ge=0)
     """Joint rounds of sliced transport."""
-    searches: int = Field(12, ge=0)
-    """Joint searches for the functions and axes that tell most, at most."""
 
 
 @register

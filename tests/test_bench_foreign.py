@@ -115,10 +115,25 @@ def test_implicit_factorises(library: factorised.Library, split: LeaveOneOut, tm
     assert np.array_equal(users, again)
 
 
+def test_non_negative_factors_need_nothing_else(
+    split: LeaveOneOut, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(factorised, "is_installed", lambda: False)
+    users, items = factorised.factorised(tmp_path, "nmf", "x", split, 0, factors=7)
+    assert users.shape == (split.n_users, 7)
+    assert items.shape == (split.n_items, 7)
+    assert users.min() == 0
+    assert 0.1 < (users == 0).mean() < 0.9
+    (tmp_path / "scikit-learn-nmf-x-7-0.safetensors").unlink()
+    assert np.array_equal(users, factorised.factorised(tmp_path, "nmf", "x", split, 0, factors=7)[0])
+
+
 def test_without_its_folder_kuairand_is_left_out_with_a_word(capsys: pytest.CaptureFixture[str]) -> None:
-    assert foreign_matrices._factorised_cases(False, None) == [("als", "ml-1m"), ("bpr", "ml-1m")]
+    assert foreign_matrices._factorised_cases(False, None) == [
+        ("als", "ml-1m"), ("bpr", "ml-1m"), ("nmf", "ml-1m")
+    ]
     assert "--path" in capsys.readouterr().err
-    assert len(foreign_matrices._factorised_cases(False, Path())) == 4
+    assert len(foreign_matrices._factorised_cases(False, Path())) == 6
 
 
 def test_the_frontier_is_swept_and_drawn(split: LeaveOneOut, quick_method: str, tmp_path: Path) -> None:

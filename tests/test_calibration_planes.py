@@ -93,6 +93,6 @@ def test_a_removal_leaves_no_exclusive_or(turned: bool) -> None:
     X, labels = exclusive_or()
     X = X * torch.linspace(2, 0.5, X.shape[1])
     turn = torch.linalg.qr(noise(8, 8, 4))[0] if turned else torch.eye(8)
-    config = RemovalConfig.model_validate({"settlings": 0, "networks": 0})
+    config = RemovalConfig.model_validate({"settlings": 0, "thresholds": 0, "networks": 0})
     release = remove(X @ turn, [target_of(labels)], config, 0, "a") @ turn.T
     assert abs(by_signs(release - release.mean(0), labels)) < 4 * ERROR

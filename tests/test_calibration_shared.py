@@ -10,7 +10,7 @@ from sklearn.ensemble import ExtraTreesClassifier
 from calibrator_contract import balanced_accuracy, coins, noise, target_of
 from oblivec.calibration.base import calibrator
 from oblivec.calibration.removal import RemovalConfig, remove
-from oblivec.calibration.shared import MANY, shared_rows, without
+from oblivec.calibration.shared import FEW, MANY, shared_rows, without
 from oblivec.datasets.attributes import categorical
 
 
@@ -21,6 +21,12 @@ def test_only_rows_of_many_are_shared(counts: list[int], seed: int) -> None:
     expected = torch.tensor([count >= MANY for count in counts for _ in range(count)])
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))
     assert torch.equal(shared_rows(rows[order]), expected[order])
+
+
+def test_where_many_rows_are_they_are_no_users_without_a_history() -> None:
+    U = noise(FEW + 1, 3).repeat_interleave(MANY, dim=0)
+    assert shared_rows(U[MANY:]).all()
+    assert not shared_rows(U).any()
 
 
 def test_zeros_of_either_sign_are_the_same_row() -> None:

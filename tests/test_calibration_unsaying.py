@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -162,9 +164,10 @@ def test_users_who_lack_several_labels_are_edited_for_all_of_them_together() -> 
     lacking = np.arange(1800) % 3 == 0
     attributes = [Attribute(name, "categorical", np.where(lacking, -1, values), ("x", "y"))
                   for name, values in zip("ab", labels, strict=True)]
-    method = calibrator("lego", rounds=4, searches=1, settlings=0, networks=0, flow_rounds=0)
+    short: dict[str, Any] = {"rounds": 4, "searches": 1, "settlings": 0, "thresholds": 0, "networks": 0}
+    method = calibrator("lego", **short, flow_rounds=0)
     made = [method.calibrate(U, attribute) for attribute in attributes]
-    release = combiner("composed", rounds=4, searches=1, settlings=0, networks=0).combine(U, made, attributes)
+    release = combiner("composed", **short).combine(U, made, attributes)
     for values in labels:
         assert told(U, values, lacking) > 0.8
         assert told(release, values, lacking) < 0.6  # 300 users are attacked: three standard errors are 0.09

@@ -32,6 +32,10 @@ def test_each_has_its_fault() -> None:
     assert rank["collinear-columns"] <= 12
     zero = (made["zero-rows"].embeddings == 0).all(1)
     assert 30 < zero.sum() < 90
+    assert 0.45 < (made["non-negative"].embeddings == 0).mean() < 0.55
+    assert made["non-negative"].embeddings.min() == 0
+    assert np.unique(made["codes"].embeddings).tolist() == [-1, 1]
+    assert max(len(np.unique(column)) for column in made["quantised"].embeddings.T) <= 17
     assert len(made["wide"].embeddings) < made["wide"].embeddings.shape[1]
     assert (made["rare-classes"].attributes["many"].counts == 1).sum() >= 5
     assert made["continuous"].attributes["amount"].is_continuous

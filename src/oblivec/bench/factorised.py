@@ -1,14 +1,15 @@
-"""User and item matrices that another library factorised: implicit's ALS and BPR, made once and kept.
+"""User and item matrices of other libraries: implicit's ALS and BPR, scikit-learn's NMF, made once and kept.
 
-ALS rows are as long as their user is active; BPR adds a column of ones, which multiplies the items' biases. Making them
-needs `pip install oblivec[foreign]`; reading those already made needs nothing.
+ALS rows are as long as their user is active; BPR adds a column of ones, which multiplies the items' biases; more than
+half of the NMF is exactly zero. Making ALS and BPR needs `pip install oblivec[foreign]`; reading those already made
+needs nothing.
 """
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -21,10 +22,11 @@ from oblivec.files.atomic import atomic_path
 from oblivec.files.tensors import save_tensors
 from oblivec.randomness import derive_seed
 
-Library = Literal["als", "bpr"]
+Library = Literal["als", "bpr", "nmf"]
 SETTINGS: dict[Library, dict[str, Any]] = {
     "als": {"factors": 64, "regularization": 0.05, "alpha": 10.0, "iterations": 15},
     "bpr": {"factors": 63, "regularization": 0.005, "learning_rate": 0.05, "iterations": 150},
+    "nmf": {"factors": 32, "iterations": 400},
 }
 """Plain choices, the same for every data set: these are somebody else's models, not ours to tune."""
 
@@ -40,12 +42,15 @@ def factorised(
     from safetensors.torch import load_file
 
     settings = SETTINGS[library] | settings
-    path = folder / f"implicit-{library}-{dataset}-{settings['factors']}-{seed}.safetensors"
+    path = folder / f"{_maker(library)}-{library}-{dataset}-{settings['factors']}-{seed}.safetensors"
     if not path.exists():
-        if not is_installed():
+        if library != "nmf" and not is_installed():
             raise BadInput(f"{path}: not made yet, and implicit is not installed; pip install oblivec[foreign]")
-        say(f"factorising {dataset} with implicit's {library.upper()}, seed {seed} ...")
-        users, items = _factorise(library, split, seed, settings)
+        say(f"factorising {dataset} with {_maker(library)}'s {library.upper()}, seed {seed} ...")
+        made = _factorise_non_negative(split, seed, **settings) if library == "nmf" else _factorise(
+            library, split, seed, settings
+        )
+        users, items = (np.ascontiguousarray(part, dtype=np.float32) for part in made)
         with atomic_path(path) as temporary:
             save_tensors(temporary, {"users": torch.from_numpy(users), "items": torch.from_numpy(items)}, {})
     tensors = load_file(path)
@@ -53,6 +58,10 @@ def factorised(
     if (len(users), len(items)) != (split.n_users, split.n_items):
         raise BadInput(f"{path}: belongs to another version of {dataset}; remove it or name another folder")
     return users, items
+
+
+def _maker(library: Library) -> str:
+    return "scikit-learn" if library == "nmf" else "implicit"
 
 
 def _factorise(
@@ -65,5 +74,16 @@ def _factorise(
     with threadpool_limits(limits=1):
         model = kind(num_threads=1, random_state=derive_seed(seed, "implicit", library) % 2**31, **settings)
         model.fit(split.train, show_progress=False)
-    users, items = (np.ascontiguousarray(part, dtype=np.float32) for part in (model.user_factors, model.item_factors))
-    return users, items
+    return model.user_factors, model.item_factors
+
+
+def _factorise_non_negative(
+    split: LeaveOneOut, seed: int, factors: int, iterations: int
+) -> tuple[np.ndarray, np.ndarray]:
+    from sklearn.decomposition import NMF
+
+    state = derive_seed(seed, "scikit-learn", "nmf") % 2**31
+    model: Any = NMF(n_components=cast(Any, factors), init="nndsvda", max_iter=iterations, tol=1e-3, random_state=state)
+    with threadpool_limits(limits=1):
+        users = model.fit_transform(split.train.astype(np.float32))
+    return users, model.components_.T

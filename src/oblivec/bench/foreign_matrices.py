@@ -1,6 +1,7 @@
-"""Does unlearning hold on matrices from elsewhere? Implicit's ALS and BPR, and made-up ones with every known fault.
+"""Does unlearning hold on matrices from elsewhere? Implicit's ALS and BPR, scikit-learn's NMF, and made-up ones with
+every known fault.
 
-    factorised/LIBRARY/DATASET/SEED     als and bpr on ml-1m and (with --path) kuairand-pure; two or three attributes
+    factorised/LIBRARY/DATASET/SEED     als, bpr, nmf on ml-1m and (with --path) kuairand-pure; two or three attributes
     made-up/KIND/SEED                   heavy tails, constant and collinear columns, non-linear leaks, rare classes ...
 """
 

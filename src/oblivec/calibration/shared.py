@@ -13,12 +13,16 @@ from oblivec.information.target import Target
 
 MANY = 20
 """Users with the same row from which on it is shared. A few may be equal by accident, and are protected like others."""
+FEW = 8
+"""Different rows of many users up to which they are shared. More make a matrix of few values, as short codes: there
+users move, and `ties` keep places from spelling out anything."""
 
 
 def shared_rows(U: Tensor) -> Tensor:
     """Which users have the row of at least `MANY`, themselves included."""
     _, which, sizes = torch.unique(U, dim=0, return_inverse=True, return_counts=True)
-    return (sizes >= MANY)[which]
+    of_many = sizes >= MANY
+    return (of_many & (of_many.sum() <= FEW))[which]
 
 
 def without(target: Target, users: Tensor) -> Target:

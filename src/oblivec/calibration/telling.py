@@ -43,6 +43,8 @@ class Telling:
     look: Look
     doubt: float
     """The variance of a group's mean value by chance, as a multiple of that of independent values."""
+    share: float = HALF_WAY
+    """Of a Newton step."""
     standing: dict[int, Tensor] = field(default_factory=dict)
 
     @property
@@ -80,7 +82,7 @@ class Telling:
             standing = torch.lerp(standing, before, MEMORY)
         self.standing[number] = standing
         steepness = group_means(gradients.square().sum(1, keepdim=True), groups.number, len(left))[:, 0]
-        rate = HALF_WAY * standing * error * left / steepness.clamp_min(1e-30)  # the others come to meet it
+        rate = self.share * standing * error * left / steepness.clamp_min(1e-30)  # the others come to meet it
         length = X.square().sum(1).mean().sqrt()
         rate = rate * (LONGEST * length / (rate.abs() * steepness.sqrt()).clamp_min(1e-30)).clamp(max=1)
         return rate[groups.number][:, None] * gradients

@@ -15,12 +15,14 @@ stands, not a function that could be kept: users who come later are protected le
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from oblivec.calibration.configured import Settings
+from oblivec.calibration.coordinates import Coordinates
 from oblivec.calibration.left_out import SHARP, SHARPNESS, TOGETHER, Machine
 from oblivec.calibration.said import AMONG, scores
 from oblivec.calibration.shared import shared_rows, without
@@ -48,23 +50,29 @@ def unsay(U: Tensor, targets: Sequence[Target], config: UnsayingConfig, seed: in
 
     Users who share a row with many others stay together, where they are.
     """
-    space, shared = Space.of(U), shared_rows(U)
+    shared = shared_rows(U)
+    coordinates, X = Coordinates.of(U, ~shared, torch_rng(seed, "ties", label, device=U.device))
+    space = coordinates.space
     known = [target for target in (without(target, shared) for target in targets) if not target.is_constant]
     if space.dimensions == 0 or not known:
         return U.clone()
     rng = torch_rng(seed, "unsaying", label, device=U.device)
     moving = torch.nonzero(~shared)[:, 0]
-    X = space.encode(U)
-    said = scores(X, known, space, rng, moving)
-    X[moving] = _without_linear(X[moving], said)
+    said = scores(space.encode(U), known, space, rng, moving)
+
+    def edit(X: Tensor, number: int) -> Tensor:
+        rows = X[moving]
+        if number:
+            rows = _without_linear(_round(rows, said, space, LOOKS[(number - 1) % len(LOOKS)], rng), said)
+        if number % ROUNDS_PER_SPREAD == 1:
+            rows = without_spreads(rows, said, rng)
+        return X.index_copy(0, moving, _without_linear(rows, said))
+
     with progress(f"Unsaying {label}", config.unsayings) as tick:
-        for number in range(config.unsayings if said.shape[1] else 0):
-            rows = _without_linear(_round(X[moving], said, space, LOOKS[number % len(LOOKS)], rng), said)
-            if number % ROUNDS_PER_SPREAD == 0:
-                rows = _without_linear(without_spreads(rows, said, rng), said)
-            X[moving] = rows
+        for number in range(config.unsayings + 1 if said.shape[1] else 0):
+            X = coordinates.as_released(X, partial(edit, number=number))
             tick()
-    return torch.where(shared[:, None], U, space.decode(X))
+    return torch.where(shared[:, None], U, coordinates.decode(X))
 
 
 def _without_linear(X: Tensor, said: Tensor) -> Tensor:

@@ -1,8 +1,9 @@
 """Made-up user matrices with the faults of those that other libraries leave behind, and attributes that leak from them.
 
 A method that was built on well-behaved matrices meets here what it will meet elsewhere: rows whose length is the
-user's activity, columns that are constant or repeat each other, users without any interaction, leaks that no mean
-shows, fewer users than dimensions, classes of a single user. Nothing here is anybody's data.
+user's activity, columns that are constant or repeat each other, columns of zeros or of few values, users without any
+interaction, leaks that no mean shows, fewer users than dimensions, classes of a single user. Nothing here is anybody's
+data.
 """
 
 from __future__ import annotations
@@ -98,6 +99,25 @@ def _zero_rows(n_users: int, dimensions: int, seed: int) -> tuple[np.ndarray, li
     return embeddings, attributes
 
 
+def _non_negative(n_users: int, dimensions: int, seed: int) -> tuple[np.ndarray, list[Attribute]]:
+    """As non-negative factors: about half of every column is exactly zero."""
+    embeddings, attributes = _plain(n_users, dimensions, seed)
+    return np.maximum(embeddings - np.median(embeddings, axis=0), 0), attributes
+
+
+def _codes(n_users: int, dimensions: int, seed: int) -> tuple[np.ndarray, list[Attribute]]:
+    """Binary codes, as hashing leaves them: two values a column."""
+    embeddings, attributes = _plain(n_users, dimensions, seed)
+    return np.where(embeddings > np.median(embeddings, axis=0), 1.0, -1.0), attributes
+
+
+def _quantised(n_users: int, dimensions: int, seed: int) -> tuple[np.ndarray, list[Attribute]]:
+    """Sixteen steps a column at most, as wide as the column asks for."""
+    embeddings, attributes = _plain(n_users, dimensions, seed)
+    step = 2 * np.abs(embeddings).max(0) / 15
+    return np.round(embeddings / step) * step, attributes
+
+
 def _wide(n_users: int, dimensions: int, seed: int) -> tuple[np.ndarray, list[Attribute]]:
     """Fewer users than dimensions: half as many."""
     return _plain(max(10, min(n_users, dimensions // 2)), dimensions, seed)
@@ -150,6 +170,9 @@ KINDS: dict[str, Callable[[int, int, int], tuple[np.ndarray, list[Attribute]]]] 
     "duplicate-columns": _duplicate_columns,
     "collinear-columns": _collinear_columns,
     "zero-rows": _zero_rows,
+    "non-negative": _non_negative,
+    "codes": _codes,
+    "quantised": _quantised,
     "wide": _wide,
     "rare-classes": _rare_classes,
     "interaction": _planted("interaction"),

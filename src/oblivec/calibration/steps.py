@@ -161,6 +161,8 @@ class Steps:
         space = self.coordinates.space
         rows = space.decode(X)
         columns = columns_apart(rows, APART)
+        if not len(columns):
+            return X
         ranks = Ranks.of(rows[:, columns])
         before, seen = ranks.encode(rows[:, columns]), ranks.encode(self.coordinates.centred(X)[:, columns])
         after = before + self.splits.round(seen, self.coarse_or_fine(), self.rng) - seen

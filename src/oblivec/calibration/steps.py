@@ -43,6 +43,7 @@ APART = 0.1
 """Smallest eigenvalue of the columns' correlations at which columns are looked at one by one, or two by two. Where they
 hang together more closely, moving one alone would write into the narrow directions between them."""
 
+
 class Steps:
     """All steps on one matrix. `step`, `natural`: as in `RemovalConfig`."""
 

@@ -129,8 +129,9 @@ class CalibratorContract:
         assert all(torch.equal(tensor, again.tensors[name]) for name, tensor in made.tensors.items())
         assert torch.equal(problem[0], original)
 
-    def test_new_users_get_a_row_each(self, made: Calibration) -> None:
-        served = self.make().transform([made], noise(7, 6))
+    def test_new_users_get_a_row_each(self, problem: tuple[Tensor, Attribute]) -> None:
+        U, attribute = problem
+        served = self.make().transform(U, [attribute], noise(7, 6))
         assert served.shape == (7, 6)
         assert torch.isfinite(served).all()
 

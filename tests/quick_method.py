@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -48,8 +49,7 @@ class Quick(Calibrator):
             move = move * (limit / length.clamp(min=1e-12)).clamp(max=1)
         return Calibration(attribute.name, self.name, U + move)
 
-    def transform(self, calibrations: Sequence[Calibration], U_new: Tensor) -> Tensor:
-        del calibrations
+    def transform(self, U: Tensor, attributes: Sequence[Attribute], U_new: Tensor, **_: Any) -> Tensor:
         return U_new
 
 

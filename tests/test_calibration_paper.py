@@ -215,7 +215,7 @@ def test_users_without_a_label_stay_where_they_are(name: str, batch_size: int | 
     # ... and have no say: the same users without them end in the same place.
     alone = method.calibrate(U[~hidden], partly.take(np.flatnonzero(~hidden)))
     assert torch.equal(alone.calibrated, made.calibrated[~hidden])
-    assert torch.equal(method.transform([made], U[hidden]), U[hidden])
+    assert torch.equal(method.transform(U[~hidden], [partly], U[hidden]), U[hidden])
 
 
 def test_the_tuned_method_knows_no_scale() -> None:

@@ -10,7 +10,7 @@ from sklearn.ensemble import ExtraTreesClassifier
 from calibrator_contract import balanced_accuracy, coins, noise, target_of
 from oblivec.calibration.base import calibrator
 from oblivec.calibration.removal import RemovalConfig, remove
-from oblivec.calibration.shared import FEW, MANY, shared_rows, without
+from oblivec.calibration.shared import FEW, MANY, same_rows, shared_rows, without
 from oblivec.datasets.attributes import categorical
 
 
@@ -21,6 +21,12 @@ def test_only_rows_of_many_are_shared(counts: list[int], seed: int) -> None:
     expected = torch.tensor([count >= MANY for count in counts for _ in range(count)])
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))
     assert torch.equal(shared_rows(rows[order]), expected[order])
+
+
+def test_rows_are_found_again() -> None:
+    U = noise(50, 3)
+    assert same_rows(U, torch.cat([U[[7, 3, 7]], U[:2] + 1e-3])).tolist() == [7, 3, 7, -1, -1]
+    assert same_rows(U[:0], U[:2]).tolist() == [-1, -1]
 
 
 def test_where_many_rows_are_they_are_no_users_without_a_history() -> None:
@@ -65,5 +71,5 @@ def test_it_is_said() -> None:
     U = noise(200, 4)
     U[:30] = 0.0
     attribute = categorical("a", coins(200).tolist())
-    made = calibrator("lego", rounds=1, searches=1, networks=1, flow_rounds=1).calibrate(U, attribute)
+    made = calibrator("lego", rounds=1, searches=1, networks=1).calibrate(U, attribute)
     assert any(note.startswith("30 users have the same row as many others") for note in made.facts["notes"])

@@ -165,7 +165,7 @@ def test_users_who_lack_several_labels_are_edited_for_all_of_them_together() -> 
     attributes = [Attribute(name, "categorical", np.where(lacking, -1, values), ("x", "y"))
                   for name, values in zip("ab", labels, strict=True)]
     short: dict[str, Any] = {"rounds": 4, "searches": 1, "settlings": 0, "thresholds": 0, "networks": 0}
-    method = calibrator("lego", **short, flow_rounds=0)
+    method = calibrator("lego", **short)
     made = [method.calibrate(U, attribute) for attribute in attributes]
     release = combiner("composed", **short).combine(U, made, attributes)
     for values in labels:
@@ -177,7 +177,7 @@ def test_nobody_leaves_the_radius_when_several_are_unsaid_together() -> None:
     U = noise(600, 8)
     attributes = [Attribute(name, "categorical", (U[:, column] > 0).long().numpy(), ("x", "y"))
                   for name, column in (("a", 0), ("b", 1))]
-    method = calibrator("lego", label_free=True, radius=0.1, flow_rounds=0)
+    method = calibrator("lego", label_free=True, radius=0.1)
     release = combiner("composed").combine(U, [method.calibrate(U, one) for one in attributes], attributes)
     assert not torch.equal(release, U)
     assert bool(((release - U).norm(dim=1) <= 0.1001 * U.norm(dim=1)).all())

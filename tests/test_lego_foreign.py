@@ -15,7 +15,7 @@ from oblivec.datasets.foreign import KINDS, foreign_matrix
 from oblivec.lego import Lego
 
 SHORT: dict[str, dict[str, Any]] = {
-    "lego": {"rounds": 6, "clip_every": 3, "flow_rounds": 4, "unsayings": 3,
+    "lego": {"rounds": 6, "clip_every": 3, "unsayings": 3,
              "combination": {"rounds": 4, "unsayings": 3}},
     "paper": {"steps": 5, "combination": {"steps": 2}},
     "paper-tuned": {"steps": 5, "combination": {"steps": 2}},

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -170,25 +170,33 @@ class Lego:
         return release
 
     def transform(self, U_new: Matrix, protect: Iterable[str]) -> Matrix:
-        """The rows to release for users unseen when the attributes were calibrated: none of their labels is needed."""
+        """The rows to release for users of the same model who were not in the matrix; nobody needs their labels.
+
+        `lego` edits them together with the matrix, which takes as long as a label-free release. Who knows labels of
+        some of them reads the less of the others the more come at once: give all that you have.
+        """
         names = self.requirement(protect)
         values = as_float32(embeddings_from(U_new).values, "embeddings")
         if values.shape[1] != self._values.shape[1]:
             raise BadInput(f"embeddings: have {values.shape[1]} dimensions, those fitted have {self._values.shape[1]}; "
                            "give users of the same model")
-        rows = torch.from_numpy(values)
-        served = self.calibrator.transform([self.calibration(name) for name in names], rows) if names else rows
+        rows, labels = torch.from_numpy(values), [self._labels[name] for name in names]
+        served = rows
+        if names and len(rows):
+            served = self._run(self.calibrator.transform, torch.from_numpy(self._values), labels, rows)
         return as_given(served, U_new, values)
 
     def _combine(self, names: Sequence[str]) -> Tensor:
-        U, calibrations = torch.from_numpy(self._values), [self.calibration(name) for name in names]
+        calibrations = [self.calibration(name) for name in names]
         labels = [self._labels[name] for name in names]
+        return self._run(self.combiner.combine, torch.from_numpy(self._values), calibrations, labels)
+
+    def _run(self, step: Callable[..., Tensor], *given: Any) -> Tensor:
+        """A step of the method. Its sums are on one thread, so that the number of cores changes no bit."""
         items = None if self.items is None else torch.from_numpy(self.items)
-        # Sums on one thread, so that the number of cores changes no bit.
         return run_single_threaded(
-            lambda combiner: combiner.combine(
-                U, calibrations, labels, items=items, seed=self.seed, device=self.device
-            ), self.combiner, cores=self.jobs or default_jobs(),
+            lambda step: step(*given, items=items, seed=self.seed, device=self.device), step,
+            cores=self.jobs or default_jobs(),
         )
 
     # --- what is known --------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ Base: MovieLens-1M, three recommenders, five base seeds. The cells are
     training/DATASET/MODEL                     seconds of a whole training on two cores, from its first two epochs
     unlabelled/DATASET/MODEL/SEED/FORM         half of the labels hidden, the attacker is after the hidden ones
     differencing/DATASET/MODEL/SEED            label-free; the attacker holds the original too
+    later/DATASET/MODEL/SEED                   a third of the users come later; the attacker is after those
     continuous/ml-100k/MODEL/SEED, continuous/synthetic/SEED
 
 The first kind is the cell of `oblivec reproduce table1`: whichever is run first, the other finds it done.
@@ -133,6 +134,7 @@ def list_cells(setup: Setup) -> list[Cell]:
             add(f"differencing/{of}", partial(_differencing, setup, model, seed), base)
             for form in ("label-free", "label-aware"):
                 add(f"unlabelled/{of}/{form}", partial(_unlabelled, setup, model, seed, form == "label-free"), base)
+            add(f"later/{of}", partial(_later, setup, model, seed), base)
             add(f"continuous/ml-100k/{model}/{seed}", partial(_age_in_years, setup, model, seed), age)
         add(f"continuous/synthetic/{seed}", partial(_synthetic_amount, setup, seed), None)
     for model in setup.models:
@@ -165,6 +167,19 @@ def _unlabelled(setup: Setup, name: str, seed: int, label_free: bool) -> dict[st
     return {
         "attacks": setup.means.attack(release, shown, seed, ("unlabelled",), hidden=known),
     } | resemblance(U, release, seed, setup.means.device)
+
+
+def _later(setup: Setup, name: str, seed: int) -> dict[str, Any]:
+    """Beyond the targets: who was not there when labels were learned is served by `transform`."""
+    model, known = setup.model(name, seed), setup.attributes(PAIR)
+    U = model.user_matrix()
+    order = numpy_rng(seed, "who comes later").permutation(len(U))
+    late, there = np.sort(order[: len(U) // 3]), np.sort(order[len(U) // 3 :])
+    fitted, attacked = ({name: one.take(rows) for name, one in known.items()} for rows in (there, late))
+    served = setup.means.lego(seed, items=model.item_matrix()).take(U[there], fitted).transform(U[late], PAIR)
+    return {
+        "attacks": setup.means.attack(served, attacked, seed),
+    } | resemblance(U[late], served, seed, setup.means.device)
 
 
 def _age_in_years(setup: Setup, name: str, seed: int) -> dict[str, Any]:

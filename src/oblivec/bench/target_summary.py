@@ -124,6 +124,14 @@ def _unlabelled(cells: Cells) -> tuple[str, bool, dict[str, Any]]:
     return figure, within, {"worst": worst}
 
 
+def _later(cells: Cells) -> tuple[str, bool, dict[str, Any]]:
+    points = {kind: distances(cells, "embeddings", names) for kind, names in (("panel", PANEL), ("outside", OUTSIDE))}
+    worst = {kind: farthest(found) for kind, found in points.items()}
+    within = all(value <= UNLABELLED_POINTS for value in worst["panel"].values())
+    figure = "\n".join(f"{kind} {_points(found)}" for kind, found in worst.items() if found)
+    return figure, within, {"worst": worst, "points_above_chance": points}
+
+
 def _differencing(cells: Cells) -> tuple[str, bool, dict[str, Any]]:
     """Best attacker on the difference against the best on the original: means over seeds, attribute by attribute."""
     difference, original = (distances(cells, threat, PANEL) for threat in ("differencing", "before"))
@@ -227,6 +235,7 @@ TARGETS = (
     Target(7, "continuous: best regressor's R2", f"{R2}", ["continuous/*"], _continuous),
     Target(8, "least overlap of 50 nearest in any cell", f"{NEIGHBOURS}",
            ["release/*", "differencing/*", "unlabelled/*", "continuous/*"], _neighbours),
+    Target(9, "beyond the targets: users who come later", f"{UNLABELLED_POINTS:g} points", ["later/*"], _later),
 )
 
 

@@ -77,7 +77,7 @@ class Alternating(Calibrator):
             facts |= run
         return Calibration(attribute.name, self.name, calibrated, {}, facts)
 
-    def transform(self, calibrations: Sequence[Calibration], U_new: Tensor) -> Tensor:
+    def transform(self, U: Tensor, attributes: Sequence[Attribute], U_new: Tensor, **_: Any) -> Tensor:
         """`U_new` as it is: the paper has nothing for users whose label it did not see. They stay unprotected."""
         return U_new
 

@@ -30,7 +30,7 @@ class Calibration:
     calibrated: Tensor
     """N x d, float32: U_t*."""
     tensors: dict[str, Tensor] = field(default_factory=dict)
-    """Whatever the method's combiner and its `transform` need, by name; may be empty."""
+    """Whatever the method's combiner needs, by name; may be empty."""
     facts: dict[str, Any] = field(default_factory=dict)
     """Plain JSON for a person: steps, objective, notes. Neither labels nor ids."""
 
@@ -61,8 +61,18 @@ class Calibrator(Configured):
         """
 
     @abstractmethod
-    def transform(self, calibrations: Sequence[Calibration], U_new: Tensor) -> Tensor:
-        """Embeddings to release for users unseen when the calibrations were made, or without labels."""
+    def transform(
+        self,
+        U: Tensor,
+        attributes: Sequence[Attribute],
+        U_new: Tensor,
+        *,
+        items: Tensor | None = None,
+        seed: int = 0,
+        device: torch.device | str = "cpu",
+    ) -> Tensor:
+        """Embeddings to release for users of the same model who are not in `U`. Nobody knows labels of theirs; those of
+        the users in `U` are the `attributes`' to remove."""
 
 
 REGISTRY: dict[str, type[Calibrator]] = {}

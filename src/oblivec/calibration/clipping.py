@@ -49,12 +49,6 @@ def clip_means(X: Tensor, groups: Groups, basis: Tensor, columns: Tensor, rng: t
     return X
 
 
-def standing_out(X: Tensor, groups: Groups, basis: Tensor, rng: torch.Generator) -> Tensor:
-    """Orthonormal columns: the directions along which means depend on `basis` by more than chance."""
-    _, values, directions, chance = _dependence(X[groups.rows], basis, rng)
-    return directions[values > EDGE * chance[0]].T
-
-
 def _dependence(rows: Tensor, basis: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """How means depend on `basis`, as a singular value decomposition, and the singular values chance gives."""
     found, values, directions = torch.linalg.svd(basis.T @ (rows - rows.mean(0)), full_matrices=False)

@@ -2,8 +2,8 @@
 
 The paper minimises vCLUB, which a q that lags behind turns into writing the labels elsewhere. Here users move with
 their group until nothing about the groups stands out from random groups of the same sizes, above or below (`removal`);
-users without a label, and everybody in label-free mode, are edited without asking for labels of their own (`unsaying`);
-users who come later move by a map that is a function of the embedding alone (`flow`).
+users without a label, everybody in label-free mode, and users who come later are edited without asking for labels of
+their own (`unsaying`).
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from oblivec.calibration.base import Calibration, Calibrator, CalibratorConfig, register
 from oblivec.calibration.checks import check, notes
-from oblivec.calibration.flow import Flow, FlowConfig, fit_flow
 from oblivec.calibration.removal import RemovalConfig, remove
-from oblivec.calibration.shared import shared_rows
+from oblivec.calibration.shared import same_rows, shared_rows
 from oblivec.calibration.unsaying import UnsayingConfig, unsay
 from oblivec.datasets.attributes import Attribute
 from oblivec.devices import resolve_device
 from oblivec.information.target import Target
 
 
-class LegoConfig(CalibratorConfig, RemovalConfig, UnsayingConfig, FlowConfig):
+class LegoConfig(CalibratorConfig, RemovalConfig, UnsayingConfig):
     label_free: bool = False
     """Whether nobody's own label decides how that user moves. Dearer, but safe where an older matrix is already out:
     the difference to it then says nothing that it did not say itself."""
@@ -59,10 +59,7 @@ class LegoCalibrator(Calibrator):
                                  "radius": self.config.radius, "radius_in": self.config.radius_in}
         original = U.detach().float().to(place)
         if target.is_constant:
-            flow = fit_flow(original, [], self.config, seed, attribute.name)
-            return Calibration(attribute.name, self.name, U.detach().clone().float(), flow.tensors(), facts)
-        flow = fit_flow(original, [target], self.config, seed, attribute.name)
-        facts["critics"] = len(flow.steps)
+            return Calibration(attribute.name, self.name, U.detach().clone().float(), {}, facts)
         missing = len(original) - len(target.rows)
         unsaid = original
         if self.config.label_free or missing:
@@ -81,14 +78,31 @@ class LegoCalibrator(Calibrator):
                                       "less against attackers who know some of their labels")
         calibrated = within(calibrated, original, items, self.config.radius, self.config.radius_in)
         facts["moved"] = round(float((calibrated - original).norm() / original.norm().clamp_min(1e-30)), 6)
-        return Calibration(attribute.name, self.name, calibrated.to(U.device), flow.tensors(), facts)
+        return Calibration(attribute.name, self.name, calibrated.to(U.device), {}, facts)
 
-    def transform(self, calibrations: Sequence[Calibration], U_new: Tensor) -> Tensor:
-        """Through the maps of all attributes together."""
-        if not calibrations:
-            return U_new
-        flows = [Flow.from_tensors(calibration.tensors, U_new.device) for calibration in calibrations]
-        return Flow.joined(flows)(U_new.float())
+    def transform(
+        self,
+        U: Tensor,
+        attributes: Sequence[Attribute],
+        U_new: Tensor,
+        *,
+        items: Tensor | None = None,
+        seed: int = 0,
+        device: torch.device | str = "cpu",
+    ) -> Tensor:
+        """The label-free edit of everybody together: a map that was made without these users leaves several times as
+        much to be read of them. A row that is in `U` already is that user's, whose own label is not asked either."""
+        place = resolve_device(device)
+        old, new = U.float().to(place), U_new.float().to(place)
+        which = same_rows(old, new)
+        comes = which < 0
+        which[comes] = torch.arange(len(old), len(old) + int(comes.sum()), device=place)
+        everybody = torch.cat([old, new[comes]])
+        rows = np.r_[np.arange(len(old)), np.full(len(everybody) - len(old), -1)]
+        targets = [Target.of(attribute.take(rows), place) for attribute in attributes]
+        label = " and ".join(attribute.name for attribute in attributes)
+        served = unsay(everybody, targets, self.config, seed, f"{label} of new users")[which]
+        return within(served, new, items, self.config.radius, self.config.radius_in).to(U_new.device)
 
 
 def within(U: Tensor, original: Tensor, items: Tensor | None, radius: float | None, radius_in: str) -> Tensor:

@@ -25,6 +25,14 @@ def shared_rows(U: Tensor) -> Tensor:
     return (of_many & (of_many.sum() <= FEW))[which]
 
 
+def same_rows(U: Tensor, others: Tensor) -> Tensor:
+    """For each of the others the number of a row of U that it equals, or -1."""
+    which = torch.unique(torch.cat([U, others]), dim=0, return_inverse=True)[1]
+    number = torch.full((len(U) + len(others),), -1, device=U.device)
+    number[which[: len(U)]] = torch.arange(len(U), device=U.device)
+    return number[which[len(U) :]]
+
+
 def without(target: Target, users: Tensor) -> Target:
     """The target as if these users had no label."""
     kept = ~users[target.rows]

@@ -9,11 +9,12 @@ machines that weigh all directions together hardly see what two of them hold.
 
 Nobody's own label is asked, so the difference to the original says no more about a user than the original did, given
 the labels of the others. Users without a label are edited like everybody else. It is an edit of the matrix as it
-stands, not a function that could be kept: users who come later are protected less by `flow`, or take part in the next.
+stands, not a function that could be kept: users who come later take part in the next.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 
@@ -29,6 +30,7 @@ from oblivec.calibration.shared import shared_rows, without
 from oblivec.calibration.space import Space
 from oblivec.calibration.spreads import without_spreads
 from oblivec.console import progress
+from oblivec.engines.local import in_threads
 from oblivec.information.target import Target
 from oblivec.randomness import torch_rng
 
@@ -88,7 +90,8 @@ def _round(
     limit = LONGEST * len(scale) ** 0.5
     order = torch.randperm(len(X), generator=rng, device=rng.device).to(X.device)
     moved = X.clone()
-    for users in order.tensor_split(-(-len(X) // TOGETHER)):
+
+    def take(users: Tensor) -> None:
         machine, own = Machine.of(X[users, :width] * scale, sharpness, ridge), said[users]
         values, gradients = machine.left_out(own)
         move = torch.zeros_like(machine.rows)
@@ -97,4 +100,6 @@ def _round(
             fall = (score.square() * slope.square().sum(1)).mean().clamp_min(1e-12)
             move += ((value * score).mean() / fall * score)[:, None] * slope
         moved[users, :width] -= move * (limit / move.norm(dim=1, keepdim=True).clamp_min(limit))
+
+    in_threads(take, order.tensor_split(math.ceil(len(X) / TOGETHER)))
     return moved

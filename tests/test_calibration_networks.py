@@ -114,11 +114,11 @@ def test_attributes_side_by_side_change_no_bit() -> None:
     assert all(torch.equal(one, other) for one, other in zip(alone, beside, strict=True))
 
 
-@pytest.mark.parametrize(("told", "asked"), [("0", 1), ("110", 3), ("1111", 4)])
-def test_networks_are_asked_until_nothing_tells(told: str, asked: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("told", "asked"), [("00", 2), ("10100", 5), ("11111", 5)])
+def test_networks_are_asked_until_nothing_tells_twice(told: str, asked: int, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Tensor] = []
     monkeypatch.setattr(Telling, "loud", property(lambda self: [0] * int(told[len(seen) - 1])))
     monkeypatch.setattr(Telling, "round", lambda self, X, *_: seen.append(X) or X)
-    config = RemovalConfig.model_validate(ONLY_NETWORKS | {"networks": 4})
-    remove(noise(600, 40), [target_of(coins(600))], config, 0, "a")
-    assert [rows.shape[1] for rows in seen] == [16] * asked
+    config = RemovalConfig.model_validate(ONLY_NETWORKS | {"networks": 5})
+    remove(noise(600, 80), [target_of(coins(600))], config, 0, "a")
+    assert [rows.shape[1] for rows in seen] == [64] * asked

@@ -34,6 +34,9 @@ cluster that leans would have to be torn apart to look even."""
 FEWEST_ENDINGS, LOUD_NEIGHBOURS = 3, 2.0
 """Passes over neighbourhoods that are always made, and standard deviations of chance from which on there are more."""
 
+QUIET_LOOKS = 2
+"""Looks by networks, one after the other, in which nothing tells before they end: one may be quiet by chance."""
+
 
 class RemovalConfig(Settings):
     clips: int = Field(2, ge=0)
@@ -55,7 +58,7 @@ class RemovalConfig(Settings):
     thresholds: int = Field(30, ge=0)
     """Searches by thresholds of columns after those; they end before where nothing tells."""
     networks: int = Field(20, ge=0)
-    """Searches by networks, at the very end; they end before where nothing tells."""
+    """Searches by networks, at the very end; they end before where nothing tells, twice."""
     natural: float = Field(0.5, ge=0, le=1)
     """Geometry of the slices: 1 rotates the matrix as it is, 0 as whitened. As it is, what is noise along a wide
     direction is a large move along a narrow one, and writes there; whitened, what sits in the widest drowns."""
@@ -116,9 +119,11 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
                 break
             X = work.clip(work.deal(X)) if number % SEARCHES_PER_CLIP == 0 else X
             tick()
+        quiet = 0
         for _ in range(config.networks):
             X = work.ask_networks(X)
-            if not work.networks_tell:
+            quiet = 0 if work.networks_tell else quiet + 1
+            if quiet == QUIET_LOOKS:
                 break
             tick()
         X = work.clip(work.deal(X, planes=True))

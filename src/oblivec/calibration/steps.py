@@ -32,7 +32,7 @@ NARROW, NARROWEST = 32, 8
 """Leading directions at which clipping and slices begin; both go on with twice as many, up to all. Among hundreds of
 directions a signal that sits in the widest drowns in the noise of the rest."""
 
-AXES_AMONG, NETWORKS_AMONG, WHITENED_AMONG = 32, 16, 64
+AXES_AMONG, NETWORKS_AMONG, WHITENED_AMONG = 32, 64, 64
 """Leading directions among which the axes that tell most are sought, and among which networks and machines that take
 all directions alike look: among hundreds, most are noise to them."""
 

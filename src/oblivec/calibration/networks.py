@@ -82,10 +82,9 @@ def train(X: Tensor, folds: Sequence[Tensor], rng: torch.Generator) -> list[Tens
         pieces = of.split([one.numel() for one in start])
         return [piece.view(shape) for piece, shape in zip(pieces, shapes, strict=True)]
 
-    slope = parts(slopes)
+    (inner, inner_bias, outer, outer_bias), slope = parts(weights), parts(slopes)
     for users, wanted in zip(draws, F.one_hot(labels, len(folds)).to(X.dtype), strict=True):
         # Backwards by hand: torch's own bookkeeping would take as long as the products.
-        inner, inner_bias, outer, outer_bias = parts(weights)
         shown = X.index_select(0, users.flatten()).view(FOLDS, BATCH, -1)
         hidden = torch.baddbmm(inner_bias, shown, inner).relu_()
         wrong = (torch.baddbmm(outer_bias, hidden, outer).softmax(2) - wanted) / BATCH
@@ -95,7 +94,6 @@ def train(X: Tensor, folds: Sequence[Tensor], rng: torch.Generator) -> list[Tens
         torch.baddbmm(outer, hidden.mT, wrong, beta=DECAY, out=slope[2])
         torch.sum(wrong, 1, keepdim=True, out=slope[3])
         weights -= LEARNING_RATE * adam.way(slopes)
-    inner, inner_bias, outer, outer_bias = parts(weights)
     centre = torch.eye(len(folds), device=X.device) - 1 / len(folds)
     return [inner, inner_bias, outer @ centre, outer_bias @ centre]
 

@@ -181,9 +181,7 @@ class Lego:
             raise BadInput(f"embeddings: have {values.shape[1]} dimensions, those fitted have {self._values.shape[1]}; "
                            "give users of the same model")
         rows, labels = torch.from_numpy(values), [self._labels[name] for name in names]
-        served = rows
-        if names and len(rows):
-            served = self._run(self.calibrator.transform, torch.from_numpy(self._values), labels, rows)
+        served = self._run(self.calibrator.transform, torch.from_numpy(self._values), labels, rows) if names else rows
         return as_given(served, U_new, values)
 
     def _combine(self, names: Sequence[str]) -> Tensor:

@@ -26,7 +26,7 @@ from calibrator_contract import (
     told_by_networks,
 )
 from oblivec.calibration import left_out, neighbourhoods
-from oblivec.calibration.axes import axes_round
+from oblivec.calibration.axes import Axes
 from oblivec.calibration.cells import even_cells, even_planes
 from oblivec.calibration.clipping import clip_covariances, clip_means, clip_pairs, clip_variances
 from oblivec.calibration.geometry import Geometry
@@ -173,7 +173,7 @@ def test_any_few_users_give_finite_numbers(n: int, d: int, classes: int, seed: i
         X[: n // 2] = X[0].clone()
     groups, rng = groups_of(coins(n, classes, seed)), torch_rng(seed, "few")
     for moved in (
-        parted(X, groups, rng), axes_round(X, groups, 0.5, rng),
+        parted(X, groups, rng), Axes.of(X, groups, rng).round(X, 0.5),
         told_by_machines().round(X, [groups], rng), told_by_networks().round(X, [groups], rng),
         even_cells(X, groups, rng), even_planes(X, groups, rng),
         clip_variances(X, groups), clip_pairs(X, groups), clip_covariances(X, groups, rng),
@@ -201,7 +201,7 @@ def test_a_shape_along_one_axis_is_found_among_many() -> None:
     axis = torch.nn.functional.normalize(noise(1, 32, 5)[0], dim=0)
     moved, rng = X, torch_rng(0, "tell")
     for _ in range(5):
-        moved = axes_round(moved, groups_of(labels), 0.5, rng)
+        moved = Axes.of(moved, groups_of(labels), rng).round(moved, 0.5)
     before, after = (balanced_accuracy(trees, (U @ axis)[:, None], labels.numpy()) for U in (X, moved))
     assert before > 0.7
     assert abs(after - 0.5) < (before - 0.5) / 3  # the edge of a fold has more orders than five
@@ -213,7 +213,7 @@ def test_axes_found_by_chance_move_nobody() -> None:
     X, labels = noise(1500, 32), coins(1500)
     moved, rng = X, torch_rng(0, "tell")
     for _ in range(20):
-        moved = axes_round(moved, groups_of(labels), 0.5, rng)
+        moved = Axes.of(moved, groups_of(labels), rng).round(moved, 0.5)
     assert float((moved - X).norm() / X.norm()) < 0.03
 
 
@@ -231,7 +231,7 @@ def test_users_settle_until_neither_kind_of_machine_tells(
 def test_what_was_overdone_is_given_back() -> None:
     """Users moved away from where they look like their own group: a machine takes them for members of the other."""
     X, labels = noise(1500, 6), coins(1500)
-    _, (slope,) = left_out.by_machines(X, [groups_of(labels)], torch_rng(0, "look"))
+    slope = left_out.by_machines(X, [groups_of(labels)], torch_rng(0, "look")).gradient(0)
     X = X - 0.1 * slope / slope.norm(dim=1, keepdim=True)
 
     def standing(rows: Tensor) -> float:
@@ -248,7 +248,7 @@ def test_what_was_overdone_is_given_back() -> None:
 def test_a_rare_class_does_not_stop_the_search_for_axes() -> None:
     X, labels = skewed_along_one_axis()
     labels[:2] = 2
-    moved = axes_round(X, groups_of(labels), 0.5, torch_rng(0, "tell"))
+    moved = Axes.of(X, groups_of(labels), torch_rng(0, "tell")).round(X, 0.5)
     assert torch.equal(moved[:2], X[:2])
     assert float((moved - X).norm() / X.norm()) > 0.01
 

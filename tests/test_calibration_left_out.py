@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 from calibrator_contract import coins, groups_of, noise, spread_on_noise, told_by_machines
 from oblivec.calibration import left_out
 from oblivec.calibration.left_out import Machine
-from oblivec.calibration.telling import Telling
+from oblivec.calibration.telling import Sight, Telling
 from oblivec.engines.local import run_single_threaded
 from oblivec.randomness import torch_rng
 
@@ -42,7 +43,7 @@ def test_it_is_what_refitting_gives(seed: int, classes: int) -> None:
     number[:3] = -1  # in no group: their target is zero
     shares = torch.full((classes,), 1 / classes)
     machine = Machine.of(rows)
-    values, gradients = machine.without_each(number, shares)
+    values, gradients = machine.without_each(number, shares), machine.slopes(number, shares)
     wanted = (torch.nn.functional.one_hot(number.clamp_min(0), classes) - shares) * (number >= 0)[:, None]
     for user in (0, 5, 17, N - 1):
         value, gradient = refitted(rows, machine.sharpness, wanted, user)
@@ -83,6 +84,16 @@ def test_several_machines_share_the_users(monkeypatch: pytest.MonkeyPatch) -> No
     assert telling.loud == [0]
 
 
+def test_machines_that_were_not_kept_are_made_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, labels = noise(900, 5), coins(900)
+    X[:, 0] += 2 * labels
+    sights = [left_out.by_machines(X, [groups_of(labels)], torch_rng(0, "look"), together=250)]
+    monkeypatch.setattr(left_out, "KEPT", 1)
+    sights += [left_out.by_machines(X, [groups_of(labels)], torch_rng(0, "look"), together=250)]
+    assert torch.equal(sights[0].gradient(0), sights[1].gradient(0))
+    assert float(sights[0].gradient(0).norm(dim=1).min()) > 0
+
+
 def test_machines_side_by_side_change_no_bit() -> None:
     X, labels = noise(900, 5), coins(900)
 
@@ -90,9 +101,32 @@ def test_machines_side_by_side_change_no_bit() -> None:
         telling = Telling(partial(left_out.by_machines, together=250), left_out.DOUBT)
         return telling.round(X, [groups_of(labels)], torch_rng(0, "tell"))
 
+    X[:, 0] += labels
     alone, beside = (run_single_threaded(once, None, cores=cores) for cores in (1, 3))
     assert torch.equal(alone, beside)
     assert not torch.equal(alone, X)
+
+
+def test_where_nothing_tells_nobody_moves_and_no_gradient_is_asked_for() -> None:
+    X, labels = noise(600, 5), coins(600)
+
+    def asked(_: int) -> Tensor:
+        raise AssertionError("a gradient was asked for")
+
+    def look(*seen: Any) -> Sight:
+        return Sight(left_out.by_machines(*seen).values, asked)
+
+    telling = Telling(look, left_out.DOUBT)
+    assert torch.equal(telling.round(X, [groups_of(labels)], torch_rng(0, "tell")), X)
+    assert not telling.loud
+    X[:, 0] += labels
+    told, other = groups_of(labels), groups_of(coins(600, 2, 7))
+    both = told_by_machines()
+    moved = both.round(X, [other, told], torch_rng(0, "tell"))
+    assert both.loud == [1]
+    assert torch.equal(moved, told_by_machines().round(X, [told], torch_rng(0, "tell")))
+    with pytest.raises(AssertionError, match="asked for"):
+        telling.round(X + 5 * labels[:, None], [groups_of(labels)], torch_rng(0, "tell"))
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -103,7 +137,7 @@ def test_rounds_settle(seed: int) -> None:
     groups, telling = groups_of(labels), told_by_machines()
 
     def told() -> float:
-        values = left_out.by_machines(X, [groups], torch_rng(0, "look"))[0][0][:, 0]
+        values = left_out.by_machines(X, [groups], torch_rng(0, "look")).values[0][:, 0]
         return float((values[labels == 0].mean() - values[labels == 1].mean()) / values.std())
 
     before = told()

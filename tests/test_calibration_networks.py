@@ -50,7 +50,8 @@ def test_nobody_is_shown_to_the_network_that_reads_them(seed: int, classes: int)
 
 def test_gradients_are_those_of_the_values() -> None:
     X, groups = noise(60, 3), groups_of(coins(60, 3))
-    (values,), (gradients,) = by_networks(X, [groups], torch_rng(0, "look"))
+    sight = by_networks(X, [groups], torch_rng(0, "look"))
+    values, gradients = sight.values[0], sight.gradient(0)
     rng = torch_rng(0, "look")
     own = torch.Generator().manual_seed(int(torch.randint(2**62, (1,), generator=rng)))
     folds = deal(groups, own)
@@ -107,8 +108,8 @@ def test_attributes_side_by_side_change_no_bit() -> None:
     attributes: list[Groups] = [groups_of(coins(300, classes, classes)) for classes in (2, 3, 4)]
 
     def once(_: None) -> list[Tensor]:
-        values, gradients = by_networks(X, attributes, torch_rng(0, "look"))
-        return [*values, *gradients]
+        sight = by_networks(X, attributes, torch_rng(0, "look"))
+        return [*sight.values, *map(sight.gradient, range(len(attributes)))]
 
     alone, beside = (run_single_threaded(once, None, cores=cores) for cores in (1, 3))
     assert all(torch.equal(one, other) for one, other in zip(alone, beside, strict=True))

@@ -123,7 +123,10 @@ def test_a_removal_rotates_as_it_is_told(natural: float, writes: bool, monkeypat
 def test_trees_read_nothing_from_a_release() -> None:
     made = foreign_matrix("waves", N, 16)
     X, labels = torch.from_numpy(made.embeddings), torch.from_numpy(made.attributes["two"].values)
-    release = remove(X, [target_of(labels)], DEFAULTS, 0, "a")
     assert by_trees(X, labels) > 0.1
-    assert abs(by_trees(release, labels)) < 4 * ERROR
-    assert np.linalg.norm(release - X) / np.linalg.norm(X) < 0.3
+    moved = []
+    for seed in range(3):  # how far users go is a matter of who is dealt what: give or take a tenth
+        release = remove(X, [target_of(labels)], DEFAULTS, seed, "a")
+        assert abs(by_trees(release, labels)) < 4 * ERROR
+        moved.append(np.linalg.norm(release - X) / np.linalg.norm(X))
+    assert np.mean(moved) < 0.3

@@ -1,11 +1,12 @@
 """Slices along the axes that tell most: where along one axis the groups' shapes differ, among random axes it drowns.
 
-The axes are sought on one half of the users, by climbing to where the groups' quantile functions are farthest apart,
-and judged on the other half: what was found there by chance is not seen here, so that nothing moves on noise. Then the
-halves change places.
+The axes are sought on each half of the users, by climbing to where the groups' quantile functions are farthest apart,
+and judged on the other half: what was found there by chance is not seen here, so that nothing moves on noise.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -26,15 +27,29 @@ SOUGHT = 8192
 """Users among whom the axes are sought at most: enough for what attackers could learn, and work is linear in N."""
 
 
-def axes_round(X: Tensor, groups: Groups, step: float, rng: torch.Generator) -> Tensor:
-    """X after a damped move along the axes that either half finds."""
-    groups = groups.at_least(2 * FEWEST)
-    if len(groups.members) < 2 or X.shape[1] == 0:
+@dataclass(frozen=True)
+class Axes:
+    """What tells an attribute's groups apart along single axes. Looking moves nobody and can be done beside others."""
+
+    groups: Groups
+    rng: torch.Generator
+    found: tuple[tuple[Tensor, Groups], ...]
+    """Orthonormal columns that one half of the users found, and the other half."""
+
+    @classmethod
+    def of(cls, X: Tensor, groups: Groups, rng: torch.Generator) -> Axes:
+        groups = groups.at_least(2 * FEWEST)
+        if len(groups.members) < 2 or X.shape[1] == 0:
+            return cls(groups, rng, ())
+        halves = groups.halves(rng)
+        pairs = (halves, halves[::-1])
+        return cls(groups, rng, tuple((_telling_axes(X, sought, rng), judged) for sought, judged in pairs))
+
+    def round(self, X: Tensor, step: float) -> Tensor:
+        """X after a damped move along the axes that either half found."""
+        for axes, judged in self.found:
+            X = Slices(step).along(axes, X, self.groups, judged, self.rng)
         return X
-    halves = groups.halves(rng)
-    for sought, judged in (halves, halves[::-1]):
-        X = Slices(step).along(_telling_axes(X, sought, rng), X, groups, judged, rng)
-    return X
 
 
 def _telling_axes(X: Tensor, groups: Groups, rng: torch.Generator) -> Tensor:

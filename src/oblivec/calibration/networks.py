@@ -16,7 +16,9 @@ from torch import Tensor
 
 from oblivec.calibration.adam import Adam
 from oblivec.calibration.groups import Groups
+from oblivec.calibration.telling import Sight
 from oblivec.engines.local import in_threads
+from oblivec.randomness import offspring
 
 FOLDS = 5
 HIDDEN = 64
@@ -30,20 +32,17 @@ DECAY = 5e-3
 """Weight of half the squared weights: that of the paper's attacker."""
 
 
-def by_networks(X: Tensor, attributes: Sequence[Groups], rng: torch.Generator) -> tuple[list[Tensor], list[Tensor]]:
-    """For every attribute: users x groups, how far each is taken for a member of each group; and users x d, the
-    gradient of that of the user's own group. Both by a network that was not shown the user; zero for users of no group.
-    """
+def by_networks(X: Tensor, attributes: Sequence[Groups], rng: torch.Generator) -> Sight:
+    """What networks say of users they were not shown; zero for users of no group."""
     values = [X.new_zeros(len(X), len(groups.members)) for groups in attributes]
     gradients = [torch.zeros_like(X) for _ in attributes]
-    seeds = torch.randint(2**62, (len(attributes),), generator=rng, device=rng.device).tolist()
+    rngs = offspring(rng, len(attributes))
 
     def look(number: int) -> None:
-        own = torch.Generator(rng.device).manual_seed(seeds[number])
-        _read(X, attributes[number], own, values[number], gradients[number])
+        _read(X, attributes[number], rngs[number], values[number], gradients[number])
 
     in_threads(look, range(len(attributes)))
-    return values, gradients
+    return Sight(values, gradients.__getitem__)
 
 
 def _read(X: Tensor, groups: Groups, rng: torch.Generator, values: Tensor, gradients: Tensor) -> None:

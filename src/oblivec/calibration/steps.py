@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from oblivec.calibration import left_out, networks
-from oblivec.calibration.axes import axes_round
+from oblivec.calibration.axes import Axes
 from oblivec.calibration.cells import even_cells, even_planes
 from oblivec.calibration.clipping import clip_covariances, clip_means, clip_pairs, clip_variances
 from oblivec.calibration.coordinates import Coordinates
@@ -23,10 +23,12 @@ from oblivec.calibration.neighbourhoods import Memory, neighbourhood_round
 from oblivec.calibration.planes import deal_planes
 from oblivec.calibration.slices import Slices
 from oblivec.calibration.space import Space
-from oblivec.calibration.telling import Look, Telling
+from oblivec.calibration.telling import Look, Sight, Telling
 from oblivec.calibration.thresholds import Ranks, by_thresholds, columns_apart
 from oblivec.calibration.waves import deal_out
+from oblivec.engines.local import in_threads
 from oblivec.information.target import Target
+from oblivec.randomness import offspring
 
 NARROW, NARROWEST = 32, 8
 """Leading directions at which clipping and slices begin; both go on with twice as many, up to all. Among hundreds of
@@ -105,13 +107,25 @@ class Steps:
     def deal(self, X: Tensor, *, fine_only: bool = False, planes: bool = False) -> Tensor:
         """Single directions and single columns, in every detail; where asked for, `planes` of two of them, which take
         longest to look at; and lengths, which `fine_only` leaves to later."""
-        for _, groups in self.groups():
-            X = self.in_both(X, partial(deal_out, groups=groups, rng=self.rng, fine_only=fine_only))
-            if planes:
-                X = self.in_both(X, partial(deal_planes, groups=groups, rng=self.rng))
-            if not fine_only:
-                X = self.deal_lengths(X, partial(deal_lengths, groups=groups, rng=self.rng))
+        attributes = [groups for _, groups in self.groups()]
+        rngs = offspring(self.rng, len(attributes))
+
+        def dealt(number: int, X: Tensor = X) -> Tensor:
+            return self._deal(X, attributes[number], rngs[number], fine_only, planes)
+
+        # Nobody stands out most of the time, so all attributes are looked at side by side.
+        looked = in_threads(dealt, range(len(attributes)))
+        first, *more = [number for number, one in enumerate(looked) if not torch.equal(one, X)] or [0]
+        X = looked[first]
+        for number in more:
+            X = dealt(number, X)
         return X
+
+    def _deal(self, X: Tensor, groups: Groups, rng: torch.Generator, fine_only: bool, planes: bool) -> Tensor:
+        X = self.in_both(X, partial(deal_out, groups=groups, rng=rng, fine_only=fine_only))
+        if planes:
+            X = self.in_both(X, partial(deal_planes, groups=groups, rng=rng))
+        return X if fine_only else self.deal_lengths(X, partial(deal_lengths, groups=groups, rng=rng))
 
     def deal_lengths(self, X: Tensor, dealt: Callable[[Tensor], Tensor]) -> Tensor:
         """As attackers measure them: in natural widths, in columns, and with directions all alike."""
@@ -136,11 +150,13 @@ class Steps:
         """
         attributes = self.coarse_or_fine()
         X = self.telling.round(X * self.scale, attributes, self.rng) / self.scale
-        width = min(AXES_AMONG, X.shape[1])
-        for number in range(len(attributes)) if everything else self.telling.loud:
-            leading = axes_round(X[:, :width] * self.scale[:width], attributes[number], self.step, self.rng)
-            X = torch.cat([leading / self.scale[:width], X[:, width:]], dim=1)
-        return X
+        asked = attributes if everything else [attributes[number] for number in self.telling.loud]
+        scale = self.scale[:AXES_AMONG]
+        leading, rest = X[:, :AXES_AMONG] * scale, X[:, AXES_AMONG:]
+        look = partial(Axes.of, leading)
+        for axes in in_threads(lambda one: look(*one), zip(asked, offspring(self.rng, len(asked)), strict=True)):
+            leading = axes.round(leading, self.step)
+        return torch.cat([leading / scale, rest], dim=1)
 
     def settle(self, X: Tensor) -> Tensor:
         """Along what machines find, which take all leading directions alike, or as wide as they are.
@@ -239,10 +255,10 @@ def _in_widths(look: Look, scale: Tensor) -> Look:
     """The look at directions in these widths, for users who move in coordinates: whatever is learned has some slope in
     every direction, and along a narrow one, where it means nothing, users would be taken far."""
 
-    def seen(X: Tensor, attributes: Sequence[Groups], rng: torch.Generator) -> tuple[list[Tensor], list[Tensor]]:
+    def seen(X: Tensor, attributes: Sequence[Groups], rng: torch.Generator) -> Sight:
         width = scale[: X.shape[1]]
-        values, gradients = look(X * width, attributes, rng)
-        return values, [gradient * width for gradient in gradients]
+        sight = look(X * width, attributes, rng)
+        return Sight(sight.values, lambda attribute: sight.gradient(attribute) * width)
 
     return seen
 

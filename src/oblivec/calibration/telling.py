@@ -9,7 +9,8 @@ move as well, so that whole steps overshoot and write what they should remove. W
 functions: it takes many such searches, each a small move.
 
 What is left to go is known only roughly from one function, but much the same for the next one: the running mean over
-functions is what counts, whatever its sign.
+functions is what counts, whatever its sign. For an attribute that does not stand out nobody moves, and no gradient is
+asked for.
 """
 
 from __future__ import annotations
@@ -22,8 +23,19 @@ from torch import Tensor
 
 from oblivec.calibration.groups import Groups, group_means
 
-Look = Callable[[Tensor, Sequence[Groups], torch.Generator], tuple[list[Tensor], list[Tensor]]]
-"""From rows and attributes to every user's values, users x groups, and the gradient of that of the user's own group."""
+
+@dataclass(frozen=True)
+class Sight:
+    """What was found by a look, of every user by what has not seen that user."""
+
+    values: Sequence[Tensor]
+    """Per attribute, users x groups: how far each is taken for a member of each group."""
+    gradient: Callable[[int], Tensor]
+    """Of an attribute by its number, users x d: that of the value of the user's own group. Dear to get, often."""
+
+
+Look = Callable[[Tensor, Sequence[Groups], torch.Generator], Sight]
+"""From rows and attributes to what tells."""
 MEMORY = 0.5
 """How much of the running mean a function leaves as it was."""
 QUIET = 1.25
@@ -58,21 +70,25 @@ class Telling:
         return max(map(_loudness, self.standing.values()), default=0.0)
 
     def round(self, X: Tensor, attributes: Sequence[Groups], rng: torch.Generator) -> Tensor:
-        """X after a move along the functions of every attribute."""
+        """X after a move along the functions of every attribute that they tell anything of."""
         large = [groups.at_least(FEWEST) for groups in attributes]
         self.standing |= {number: X.new_zeros(1) for number, groups in enumerate(large) if len(groups.members) < 2}
         sought = {number: groups for number, groups in enumerate(large) if len(groups.members) > 1}
         if not sought or X.shape[1] == 0:
             return X
-        values, gradients = self.look(X, list(sought.values()), rng)
-        moved = X.clone()
-        for (number, groups), value, gradient in zip(sought.items(), values, gradients, strict=True):
-            rows = groups.rows
-            moved[rows] -= self._step(number, groups, value[rows], gradient[rows], X[rows])
+        sight = self.look(X, list(sought.values()), rng)
+        rates = [
+            self._rate(number, groups, values[groups.rows])
+            for (number, groups), values in zip(sought.items(), sight.values, strict=True)
+        ]
+        moved, loud = X.clone(), self.loud
+        for place, ((number, groups), rate) in enumerate(zip(sought.items(), rates, strict=True)):
+            if number in loud:
+                moved[groups.rows] -= _step(groups, rate, sight.gradient(place)[groups.rows], X[groups.rows])
         return moved
 
-    def _step(self, number: int, groups: Groups, values: Tensor, gradients: Tensor, X: Tensor) -> Tensor:
-        """What to take from the members' rows X, from their values and gradients."""
+    def _rate(self, number: int, groups: Groups, values: Tensor) -> Tensor:
+        """How much of its value every group is to lose, from the members' values."""
         left = 1 - groups.shares
         means = group_means(values, groups.number, len(groups.members))
         ahead = (means.diagonal() - values.mean(0)) / left
@@ -81,11 +97,16 @@ class Telling:
         if before is not None and before.shape == standing.shape:
             standing = torch.lerp(standing, before, MEMORY)
         self.standing[number] = standing
-        steepness = group_means(gradients.square().sum(1, keepdim=True), groups.number, len(left))[:, 0]
-        rate = self.share * standing * error * left / steepness.clamp_min(1e-30)  # the others come to meet it
-        length = X.square().sum(1).mean().sqrt()
-        rate = rate * (LONGEST * length / (rate.abs() * steepness.sqrt()).clamp_min(1e-30)).clamp(max=1)
-        return rate[groups.number][:, None] * gradients
+        return self.share * standing * error * left  # the others come to meet it
+
+
+def _step(groups: Groups, rate: Tensor, gradients: Tensor, X: Tensor) -> Tensor:
+    """What to take from the members' rows X for their groups to lose so much, from their gradients."""
+    steepness = group_means(gradients.square().sum(1, keepdim=True), groups.number, len(rate))[:, 0]
+    rate = rate / steepness.clamp_min(1e-30)
+    length = X.square().sum(1).mean().sqrt()
+    rate = rate * (LONGEST * length / (rate.abs() * steepness.sqrt()).clamp_min(1e-30)).clamp(max=1)
+    return rate[groups.number][:, None] * gradients
 
 
 def _loudness(standing: Tensor) -> float:

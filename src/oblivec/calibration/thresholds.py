@@ -16,6 +16,7 @@ from torch import Tensor
 
 from oblivec.calibration.groups import Groups
 from oblivec.calibration.left_out import by_machines
+from oblivec.calibration.telling import Sight
 
 STEPS = 12
 """Of a column's thermometer."""
@@ -52,14 +53,14 @@ class Ranks:
         return torch.lerp(left, self.quantiles.gather(1, below + 1), values - below).T
 
 
-def by_thresholds(
-    ranks: Tensor, attributes: Sequence[Groups], rng: torch.Generator
-) -> tuple[list[Tensor], list[Tensor]]:
-    """As `by_machines`, which look at thermometers; the gradients are those of the ranks."""
+def by_thresholds(ranks: Tensor, attributes: Sequence[Groups], rng: torch.Generator) -> Sight:
+    """What machines say that look at thermometers; the gradients are those of the ranks."""
     passed = ranks[:, :, None] - torch.arange(STEPS, device=ranks.device)
-    values, gradients = by_machines(passed.clamp(0, 1).flatten(1), attributes, rng)
+    sight = by_machines(passed.clamp(0, 1).flatten(1), attributes, rng)
     at = ranks.floor().clamp(0, STEPS - 1).long()[:, :, None]  # the one step that a rank is on
-    return values, [gradient.view_as(passed).gather(2, at)[:, :, 0] for gradient in gradients]
+    return Sight(
+        sight.values, lambda attribute: sight.gradient(attribute).view_as(passed).gather(2, at)[:, :, 0]
+    )
 
 
 def columns_apart(rows: Tensor, least: float) -> Tensor:

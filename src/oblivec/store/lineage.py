@@ -16,7 +16,7 @@ EntryKind = Literal["calibration", "release", "audit"]
 KINDS: tuple[EntryKind, ...] = ("calibration", "release", "audit")
 SCHEMA = 1
 """Layout of a store. A store with a higher number was written by a newer Oblivec and is not touched."""
-ALGORITHM = 14
+ALGORITHM = 15
 """Raise this when any calibrator or combiner gives other numbers for the same input: no old entry is met after that."""
 
 

@@ -21,11 +21,5 @@ def numpy_rng(seed: int, *purpose: object) -> np.random.Generator:
     return np.random.default_rng(derive_seed(seed, *purpose))
 
 
-def offspring(rng: torch.Generator, count: int) -> list[torch.Generator]:
-    """Streams of their own, drawn from one: for tasks side by side, which would otherwise draw in any order."""
-    seeds = torch.randint(2**62, (count,), generator=rng, device=rng.device).tolist()
-    return [torch.Generator(rng.device).manual_seed(seed) for seed in seeds]
-
-
 def torch_rng(seed: int, *purpose: object, device: torch.device | str = "cpu") -> torch.Generator:
     return torch.Generator(device=device).manual_seed(derive_seed(seed, *purpose))

@@ -17,8 +17,7 @@ from torch import Tensor
 from oblivec.calibration.adam import Adam
 from oblivec.calibration.groups import Groups
 from oblivec.calibration.telling import Sight
-from oblivec.engines.local import in_threads
-from oblivec.randomness import offspring
+from oblivec.engines.local import in_threads, offspring
 
 FOLDS = 5
 HIDDEN = 64

@@ -26,9 +26,8 @@ from oblivec.calibration.space import Space
 from oblivec.calibration.telling import Look, Sight, Telling
 from oblivec.calibration.thresholds import Ranks, by_thresholds, columns_apart
 from oblivec.calibration.waves import deal_out
-from oblivec.engines.local import in_threads
+from oblivec.engines.local import in_threads, offspring
 from oblivec.information.target import Target
-from oblivec.randomness import offspring
 
 NARROW, NARROWEST = 32, 8
 """Leading directions at which clipping and slices begin; both go on with twice as many, up to all. Among hundreds of

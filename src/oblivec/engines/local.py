@@ -62,6 +62,12 @@ def in_threads(function: Callable[[Task], Result], pieces: Iterable[Task]) -> li
         return list(pool.map(function, pieces))
 
 
+def offspring(rng: torch.Generator, count: int) -> list[torch.Generator]:
+    """Streams of their own, drawn from one: for tasks side by side, which would otherwise draw in any order."""
+    seeds = torch.randint(2**62, (count,), generator=rng, device=rng.device).tolist()
+    return [torch.Generator(rng.device).manual_seed(seed) for seed in seeds]
+
+
 def map_tasks(
     function: Callable[[Task], Result], tasks: Iterable[Task], jobs: int | None = None, label: str = "Working"
 ) -> list[Result]:

@@ -39,7 +39,9 @@ from oblivec.datasets.planted import plant
 from oblivec.information.target import Target
 from oblivec.randomness import torch_rng
 
-NOTHING = {"clips": 0, "rounds": 0, "searches": 0, "endings": 0, "settlings": 0, "thresholds": 0, "networks": 0}
+NOTHING = dict.fromkeys(
+    ("clips", "rounds", "searches", "regions", "endings", "settlings", "thresholds", "networks"), 0
+)
 """Settings of a removal in which no step is made."""
 
 # --- neighbourhoods -------------------------------------------------------------------------------------------------

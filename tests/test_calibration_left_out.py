@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ from torch import Tensor
 from calibrator_contract import coins, groups_of, noise, spread_on_noise, told_by_machines
 from oblivec.calibration import left_out
 from oblivec.calibration.left_out import Machine
-from oblivec.calibration.telling import Sight, Telling
+from oblivec.calibration.telling import MEMORY, STEADY, Sight, Telling
 from oblivec.engines.local import run_single_threaded
 from oblivec.randomness import torch_rng
 
@@ -145,3 +146,16 @@ def test_rounds_settle(seed: int) -> None:
         X = telling.round(X, [groups], torch_rng(seed, "tell"))
     assert before > 1
     assert told() < before / 2
+
+
+def test_a_steady_first_look_counts_as_a_running_mean_does() -> None:
+    X, labels = noise(900, 5), coins(900)
+    X[:, 0] += labels
+    plain, steady = told_by_machines(), replace(told_by_machines(), steady=True)
+    moved = [one.round(X, [groups_of(labels)], torch_rng(0, "tell")) - X for one in (plain, steady)]
+    torch.testing.assert_close(steady.standing[0], STEADY * plain.standing[0])
+    assert float(moved[1].norm()) < float(moved[0].norm())
+    spread = [torch.zeros(2000)]
+    for number in range(30):
+        spread.append(torch.lerp(noise(2000, 1, number)[:, 0], spread[-1], MEMORY))
+    assert abs(float(spread[-1].std()) - STEADY) < 0.04  # four standard errors

@@ -20,7 +20,7 @@ from oblivec.calibration.telling import Telling
 from oblivec.engines.local import run_single_threaded
 from oblivec.randomness import torch_rng
 
-ONLY_NETWORKS = {"clips": 0, "rounds": 0, "searches": 0, "endings": 0, "settlings": 0, "thresholds": 0}
+ONLY_NETWORKS = dict.fromkeys(("clips", "rounds", "searches", "regions", "endings", "settlings", "thresholds"), 0)
 
 
 @pytest.fixture

@@ -164,7 +164,7 @@ def test_users_who_lack_several_labels_are_edited_for_all_of_them_together() -> 
     lacking = np.arange(1800) % 3 == 0
     attributes = [Attribute(name, "categorical", np.where(lacking, -1, values), ("x", "y"))
                   for name, values in zip("ab", labels, strict=True)]
-    short: dict[str, Any] = {"rounds": 4, "searches": 1, "settlings": 0, "thresholds": 0, "networks": 0}
+    short: dict[str, Any] = {"rounds": 4, "searches": 1, "regions": 0, "settlings": 0, "thresholds": 0, "networks": 0}
     method = calibrator("lego", **short)
     made = [method.calibrate(U, attribute) for attribute in attributes]
     release = combiner("composed", **short).combine(U, made, attributes)

@@ -114,7 +114,8 @@ def test_a_removal_rotates_as_it_is_told(natural: float, writes: bool, monkeypat
     X = noise(N, 20) * 0.7 ** torch.arange(20)
     chance = torch.sigmoid(3 * torch.sin(3 * X[:, 0]) + 2 * torch.sin(3 * X[:, 1]))
     labels = (torch.rand(N, generator=torch_rng(0, "wave")) < chance).long()
-    nothing_else = {"clips": 0, "searches": 0, "endings": 0, "settlings": 0, "thresholds": 0, "networks": 0}
+    nothing_else = {"clips": 0, "searches": 0, "regions": 0, "endings": 0, "settlings": 0, "thresholds": 0,
+                    "networks": 0}
     config = RemovalConfig.model_validate({"rounds": 3, "natural": natural} | nothing_else)
     written = by_trees(remove(X, [target_of(labels)], config, 0, "a")[:, 4:], labels)
     assert (written > 10 * ERROR) if writes else (abs(written) < 4 * ERROR)

@@ -27,9 +27,9 @@ SEARCHES_PER_CLIP = 4
 ENOUGH_SEARCHES, LOUD_SEARCHES = 12, 2.0
 """After so many searches there are more only where an attribute's functions stand out by this many standard errors."""
 
-STRONG, STRONG_PASSES = 0.05, 3
-"""Cells that explain this share of who is in which group are dealt with first, several times: neighbourhoods inside a
-cluster that leans would have to be torn apart to look even."""
+STRONG_PASSES = 3
+"""Cells that lean strongly are dealt with first, several times: neighbourhoods inside a cluster that leans would have
+to be torn apart to look even."""
 
 FEWEST_ENDINGS, LOUD_NEIGHBOURS = 3, 2.0
 """Passes over neighbourhoods that are always made, and standard deviations of chance from which on there are more."""
@@ -50,6 +50,8 @@ class RemovalConfig(Settings):
     searches: int = Field(30, ge=0)
     """Searches for the functions and axes that tell most, after the last round; they end before where nothing tells,
     from the twelfth on where little does."""
+    regions: int = Field(30, ge=0)
+    """Searches by regions after those; they end before where nothing tells."""
     endings: int = Field(16, ge=0)
     """Passes over neighbourhoods and clipping, in turn, after the last round; from the third on they end where no
     neighbourhood stands out."""
@@ -73,7 +75,7 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
         return U.clone()
     rng = torch_rng(seed, "removal", label, device=U.device)
     work = Steps(coordinates, targets, rng, config.step, config.natural)
-    looks = config.searches + config.settlings + config.thresholds + config.networks
+    looks = config.searches + config.regions + config.settlings + config.thresholds + config.networks
     steps = config.clips + config.rounds + config.endings + looks
     with progress(f"Removing {label}", steps) as tick:
         X = work.deal(X, fine_only=True)
@@ -98,12 +100,18 @@ def remove(U: Tensor, targets: Sequence[Target], config: RemovalConfig, seed: in
                 X, since_clipping = work.clip(X), 0
         X = work.clip(X) if since_clipping else X
         for number in range(STRONG_PASSES if config.endings else 0):
-            before, X = X, work.even(X, torch_rng(seed, "strong", label, number, device=U.device), STRONG)
+            before, X = X, work.even(X, torch_rng(seed, "strong", label, number, device=U.device))
             if torch.allclose(before, X, atol=1e-5):
                 break
+        for number in range(1, config.regions + 1):
+            X = work.ask_regions(X)
+            if not work.regions_tell:
+                break
+            X = work.clip(X) if number % SEARCHES_PER_CLIP == 0 else X
+            tick()
         for number in range(1, config.endings + 1):
-            if number == min(FEWEST_ENDINGS, config.endings):  # what steps that move everybody a little could not do
-                X = work.even(X, work.rng)
+            if number == min(FEWEST_ENDINGS, config.endings):
+                X = work.even_weak_planes(X)
             X = work.clip(work.part_neighbours(work.deal(X)))
             tick()
             if number >= FEWEST_ENDINGS and work.neighbours_standing < LOUD_NEIGHBOURS:

@@ -21,6 +21,7 @@ from oblivec.calibration.groups import COARSE_OR_FINE, Groups, mean_basis
 from oblivec.calibration.lengths import deal_lengths
 from oblivec.calibration.neighbourhoods import Memory, neighbourhood_round
 from oblivec.calibration.planes import deal_planes
+from oblivec.calibration.regions import by_regions
 from oblivec.calibration.slices import Slices
 from oblivec.calibration.space import Space
 from oblivec.calibration.telling import Look, Sight, Telling
@@ -39,6 +40,9 @@ all directions alike look: among hundreds, most are noise to them."""
 
 MEAN_SWEEPS = 2
 """Attributes hang together: the means of one are not at chance any more once another's have been brought there."""
+
+STRONG = 0.05
+"""Cells that explain this share of who is in which group are dealt with by moving users from one to another."""
 
 APART = 0.1
 """Smallest eigenvalue of the columns' correlations at which columns are looked at one by one, or two by two. Where they
@@ -61,7 +65,8 @@ class Steps:
         self.telling = Telling(left_out.by_machines, left_out.DOUBT)
         self.whitened = Telling(partial(left_out.by_machines, sharpness=left_out.SHARP), left_out.DOUBT)
         self.natural = Telling(_in_widths(left_out.by_machines, self.scale), left_out.DOUBT)
-        self.splits = Telling(by_thresholds, left_out.DOUBT, share=1.0)
+        self.regions = Telling(by_regions, left_out.DOUBT)
+        self.splits = Telling(by_thresholds, left_out.DOUBT, share=1.0, steady=True)
         self.nets = Telling(_in_widths(networks.by_networks, self.scale), networks.DOUBT)
         self.slices = {width: [Slices(step) for _ in targets] for width in _widths(NARROWEST, space.dimensions)}
         self.parted = Memory()
@@ -157,6 +162,14 @@ class Steps:
             leading = axes.round(leading, self.step)
         return torch.cat([leading / scale, rest], dim=1)
 
+    def ask_regions(self, X: Tensor) -> Tensor:
+        """Along what tells of where users lie densely."""
+        return self.regions.round(X * self.scale, self.coarse_or_fine(), self.rng) / self.scale
+
+    @property
+    def regions_tell(self) -> bool:
+        return bool(self.regions.loud)
+
     def settle(self, X: Tensor) -> Tensor:
         """Along what machines find, which take all leading directions alike, or as wide as they are.
 
@@ -205,12 +218,21 @@ class Steps:
     def is_quiet(self) -> bool:
         return not self.telling.loud
 
-    def even(self, X: Tensor, rng: torch.Generator, least: float = 0.0) -> Tensor:
+    def even(self, X: Tensor, rng: torch.Generator) -> Tensor:
+        """Cells that lean strongly, of all directions and of pairs of columns."""
         for _, groups in self.groups():
-            X = even_cells(X * self.scale, groups, rng, least) / self.scale
-            if self.columns_are_apart:
-                X = self.in_columns(X, partial(even_planes, groups=groups, rng=rng, least=least))
+            X = even_cells(X * self.scale, groups, rng, STRONG) / self.scale
+            X = self.even_planes(X, groups, rng, STRONG)
         return X
+
+    def even_weak_planes(self, X: Tensor) -> Tensor:
+        for _, groups in self.groups():
+            X = self.even_planes(X, groups, self.rng, 0.0)
+        return X
+
+    def even_planes(self, X: Tensor, groups: Groups, rng: torch.Generator, least: float) -> Tensor:
+        step = partial(even_planes, groups=groups, rng=rng, least=least)
+        return self.in_columns(X, step) if self.columns_are_apart else X
 
     def part_neighbours(self, X: Tensor) -> Tensor:
         """In all geometries together."""

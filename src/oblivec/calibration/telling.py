@@ -38,8 +38,11 @@ Look = Callable[[Tensor, Sequence[Groups], torch.Generator], Sight]
 """From rows and attributes to what tells."""
 MEMORY = 0.5
 """How much of the running mean a function leaves as it was."""
+STEADY = ((1 - MEMORY) / (1 + MEMORY)) ** 0.5
+"""Spread of the running mean by chance, where one function's is 1."""
 QUIET = 1.25
-"""Standard errors of the running mean, over an attribute's groups, up to which nothing stands out: chance gives 0.6."""
+"""Standard errors of the running mean, over an attribute's groups, up to which nothing stands out: chance gives 0.6,
+and 1 at the first look."""
 HALF_WAY = 0.5
 """What a user's own move does to its value, the moves of the users that its function leans on do once more."""
 LONGEST = 0.05
@@ -57,6 +60,8 @@ class Telling:
     """The variance of a group's mean value by chance, as a multiple of that of independent values."""
     share: float = HALF_WAY
     """Of a Newton step."""
+    steady: bool = False
+    """Whether a first look counts no more than a running mean does: for looks that are dear and seldom find much."""
     standing: dict[int, Tensor] = field(default_factory=dict)
 
     @property
@@ -96,6 +101,8 @@ class Telling:
         standing, before = ahead / error, self.standing.get(number)
         if before is not None and before.shape == standing.shape:
             standing = torch.lerp(standing, before, MEMORY)
+        elif self.steady:
+            standing = standing * STEADY
         self.standing[number] = standing
         return self.share * standing * error * left  # the others come to meet it
 

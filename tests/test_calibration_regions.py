@@ -81,7 +81,7 @@ def lumps(n: int = N, d: int = 16) -> tuple[Tensor, Tensor]:
 
 def by_cells(X: Tensor, labels: Tensor) -> float:
     """Points from chance of whoever knows which of 64 cells of a k-means of its own a user is in."""
-    cell = KMeans(64, n_init=1, random_state=7).fit_predict(X.numpy())
+    cell = KMeans(64, random_state=7).fit_predict(X.numpy())
     attacker = LogisticRegression(C=0.1, class_weight="balanced")
     return balanced_accuracy(attacker, torch.from_numpy(np.eye(64)[cell]), labels.numpy()) - 0.5
 

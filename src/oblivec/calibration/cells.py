@@ -1,7 +1,7 @@
 """Bring the groups' shares in every region of the matrix to chance, by moving some users to another region.
 
-Where users form clusters and a group leans to some of them, no small movement helps: inside a cluster everybody's
-neighbourhood looks the same. Regions are cells of a k-means. Where the table of cells by groups differs from
+Where users form clusters that lean to a group strongly, with gaps between them, no small movement helps: what `regions`
+sees gets nobody across. Here regions are cells of a k-means. Where the table of cells by groups differs from
 independence by more than chance, users drawn at random among those too many, rather near the border than far from it,
 are mirrored into the nearest cell that lacks their group.
 """
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from oblivec.calibration.groups import Groups
+from oblivec.calibration.regions import k_means
 
 CELLS = 32
 FEWEST_PER_CELL = 20
@@ -25,8 +26,6 @@ PLANES = 8
 """Pairs of columns at most, the most telling first."""
 AT_THE_BORDER = 0.02
 """How near the border between two cells, as a share of their distance, users are all as likely to be moved."""
-LARGEST_SAMPLE = 20_000
-"""Users the cells are made from."""
 
 
 def even_cells(X: Tensor, groups: Groups, rng: torch.Generator, least: float = 0.0) -> Tensor:
@@ -88,12 +87,7 @@ def even_planes(Z: Tensor, groups: Groups, rng: torch.Generator, least: float = 
 
 def _cells(rows: Tensor, count: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
     """Centres, and everybody's nearest."""
-    from sklearn.cluster import KMeans
-
-    sample = rows[torch.randperm(len(rows), generator=rng, device=rng.device)[:LARGEST_SAMPLE].to(rows.device)]
-    seed = int(torch.randint(2**31 - 1, (), generator=rng, device=rng.device))
-    fitted = KMeans(count, n_init="auto", random_state=seed).fit(sample.cpu().numpy())
-    centres = torch.as_tensor(fitted.cluster_centers_, dtype=rows.dtype, device=rows.device)
+    centres = k_means(rows, count, rng)
     return centres, torch.cat([torch.cdist(part, centres).argmin(1) for part in rows.split(65_536)])
 
 

@@ -98,12 +98,12 @@ class Machine:
 
         One function for every group, large on its users and small on the others; `number` -1 is in no group.
         """
-        wanted = _wanted(number, shares)
+        wanted = wanted_of(number, shares)
         return wanted - self._change(self.inverse @ wanted)
 
     def slopes(self, number: Tensor, shares: Tensor) -> Tensor:
         """Users x d: the gradient of the function of everybody's own group, fitted without that user."""
-        weights = self.inverse @ _wanted(number, shares)
+        weights = self.inverse @ wanted_of(number, shares)
         towards = torch.zeros_like(self.rows)
         for group in range(len(shares)):
             users = torch.nonzero(number == group)[:, 0]
@@ -135,7 +135,7 @@ class Machine:
         return kernels @ (weights[:, None] * self.rows) - (kernels @ weights)[:, None] * self.rows[users]
 
 
-def _wanted(number: Tensor, shares: Tensor) -> Tensor:
+def wanted_of(number: Tensor, shares: Tensor) -> Tensor:
     """Users x groups: what a function should say, large on the users of its group; zero for those of none."""
     return (F.one_hot(number.clamp_min(0), len(shares)) - shares) * (number >= 0)[:, None]
 

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from oblivec.calibration.groups import Groups
+from oblivec.calibration.left_out import wanted_of
 from oblivec.calibration.telling import Sight
 
 CENTRES = (32, 128)
@@ -76,7 +76,7 @@ class Regions:
         the weights of the function of the user's own group, fitted so. `number` -1 is in no group."""
         inside, own = (number >= 0)[:, None], number.clamp_min(0)[:, None]
         shown = self.member * inside
-        wanted = (F.one_hot(own[:, 0], len(shares)) - shares) * inside
+        wanted = wanted_of(number, shares)
         inverse = torch.linalg.inv(shown.T @ shown + RIDGE * torch.eye(shown.shape[1], device=shown.device))
         weights = inverse @ (shown.T @ wanted)
         spread = shown @ inverse

@@ -11,11 +11,14 @@ from sklearn.ensemble import ExtraTreesClassifier
 from torch import Tensor
 
 from calibrator_contract import balanced_accuracy, coins, groups_of, noise, target_of
+from oblivec.calibration.coordinates import Coordinates
 from oblivec.calibration.removal import RemovalConfig, remove
 from oblivec.calibration.slices import Slices
 from oblivec.calibration.space import Space
+from oblivec.calibration.steps import Steps
 from oblivec.calibration.waves import deal_out
 from oblivec.datasets.foreign import foreign_matrix
+from oblivec.engines.local import run_single_threaded
 from oblivec.randomness import torch_rng
 
 N = 3000
@@ -131,3 +134,21 @@ def test_trees_read_nothing_from_a_release() -> None:
         assert abs(by_trees(release, labels)) < 4 * ERROR
         moved.append(np.linalg.norm(release - X) / np.linalg.norm(X))
     assert np.mean(moved) < 0.3
+
+
+def test_attributes_looked_at_side_by_side_are_all_dealt_out_whatever_the_cores() -> None:
+    X, labels = wave()
+    _, other = wave(seed=1)
+    X[:, 4] = wave(seed=1)[0][:, 2]  # the second attribute goes up and down along another column
+    targets = [target_of(labels), target_of(other)]
+
+    def once(_: None) -> torch.Tensor:
+        coordinates, rows = Coordinates.of(X, torch.ones(N, dtype=torch.bool), torch_rng(0, "ties"))
+        work = Steps(coordinates, targets, torch_rng(0, "deal"), 0.5, 0.5)
+        return coordinates.decode(work.deal(rows, planes=True))
+
+    alone, beside = (run_single_threaded(once, None, cores=cores) for cores in (1, 3))
+    assert torch.equal(alone, beside)
+    for attribute in (labels, other):
+        assert by_trees(X, attribute) > 0.1
+        assert abs(by_trees(alone, attribute)) < 4 * ERROR
